@@ -1,0 +1,142 @@
+// Package config turns a YAML file into a checked Config.
+//
+// It is the one place of names and defaults: nothing outside this package
+// invents a default. Load reports every fault at once. A Config is a value that
+// nobody changes after Load; a reload makes a new one.
+package config
+
+import (
+	"net/netip"
+	"time"
+)
+
+// Config is a whole configuration, defaults filled in.
+type Config struct {
+	Workers   Workers   `yaml:"workers" json:"workers"`
+	Admin     Admin     `yaml:"admin" json:"admin"`
+	Log       Log       `yaml:"log" json:"log"`
+	Limits    Limits    `yaml:"limits" json:"limits"`
+	Timeouts  Timeouts  `yaml:"timeouts" json:"timeouts"`
+	Forward   Forward   `yaml:"forward" json:"forward"`
+	Trust     []Prefix  `yaml:"trust" json:"trust"` // clients whose X-Forwarded-*, Forwarded and X-Request-Id are believed
+	Listeners []Listener `yaml:"listeners" json:"listeners"`
+	Farms     Farms     `yaml:"farms" json:"farms"` // in the file's order
+	Routes    []Route   `yaml:"routes" json:"routes"` // first match wins
+}
+
+// Workers says how many listener processes run and where (DESIGN §5).
+type Workers struct {
+	Per      string `yaml:"per" json:"per"`           // node | machine
+	Affinity string `yaml:"affinity" json:"affinity"` // hard | none
+	Memory   string `yaml:"memory" json:"memory"`     // prefer | bind | default
+	Loops    int    `yaml:"loops" json:"loops"`       // per worker; 0: one per CPU of its node
+}
+
+// Admin is the address of /metrics, /status and the other operator's pages.
+type Admin struct {
+	Listen string `yaml:"listen" json:"listen"` // host:port, unix:PATH, or off
+	Pprof  bool   `yaml:"pprof" json:"pprof"`
+}
+
+// Log says what is written, and where.
+type Log struct {
+	Access AccessLog `yaml:"access" json:"access"`
+	Level  string    `yaml:"level" json:"level"` // debug | info | warn | error: Sluice's own messages, on stderr
+}
+
+// AccessLog is one line for each request.
+type AccessLog struct {
+	Path   string `yaml:"path" json:"path"`     // off | stdout | stderr | a file
+	Format string `yaml:"format" json:"format"` // json | combined
+	Buffer Size   `yaml:"buffer" json:"buffer"` // bytes held per loop while the disk is slow; beyond it lines are dropped and counted
+	Flush  Duration `yaml:"flush" json:"flush"` // a line waits no longer than this for its write
+}
+
+// Limits bound what one client may send. Each is tested at n and at n+1.
+type Limits struct {
+	Head     Size  `yaml:"head" json:"head"`         // bytes of request line and fields; beyond: 431
+	Line     Size  `yaml:"line" json:"line"`         // bytes of the request line; beyond: 414
+	Fields   int   `yaml:"fields" json:"fields"`     // header fields; beyond: 431
+	Body     Size  `yaml:"body" json:"body"`         // bytes of a request body; beyond: 413; 0: no limit
+	Requests int   `yaml:"requests" json:"requests"` // per connection, then it is closed; 0: no limit
+	ResponseHead Size `yaml:"response_head" json:"response_head"` // bytes of a response head; beyond: 502
+}
+
+// Timeouts bound how long a client may take. (A farm has its own for its servers.)
+type Timeouts struct {
+	Header  Duration `yaml:"header" json:"header"`     // first byte of a head to its last; then 408
+	Idle    Duration `yaml:"idle" json:"idle"`         // between requests; then the connection is closed
+	Body    Duration `yaml:"body" json:"body"`         // between two reads of a request body; then 408
+	Write   Duration `yaml:"write" json:"write"`       // a write of the response makes no progress; then the connection is closed
+	Linger  Duration `yaml:"linger" json:"linger"`     // after a refusal what the client still sends is read and thrown away this long
+	Drain   Duration `yaml:"drain" json:"drain"`       // SIGTERM: requests in progress may take this long
+	Rate    Size     `yaml:"rate" json:"rate"`         // least bytes per second of a request body and of a response taken by the client, after the first seconds (http.sys: 240)
+}
+
+// Forward says what is told to the servers about the client.
+type Forward struct {
+	XForwarded bool   `yaml:"x_forwarded" json:"x_forwarded"` // X-Forwarded-For, -Proto, -Host, -Port
+	Forwarded  bool   `yaml:"forwarded" json:"forwarded"`     // Forwarded, RFC 7239
+	Via        string `yaml:"via" json:"via"`                 // pseudonym in Via, RFC 9110 7.6.3; off: none
+	RequestID  bool   `yaml:"request_id" json:"request_id"`   // X-Request-Id
+}
+
+// Listener is one address that clients connect to.
+type Listener struct {
+	Name    string `yaml:"name" json:"name"`
+	Address string `yaml:"address" json:"address"` // [host]:port
+	Backlog int    `yaml:"backlog" json:"backlog"` // connections that may wait for accept, per socket
+}
+
+// Farm is a set of servers that answer the same requests.
+type Farm struct {
+	Name        string       `yaml:"-" json:"name"`
+	Servers     []Server     `yaml:"servers" json:"servers"`
+	Host        string       `yaml:"host" json:"host"` // preserve | server | a fixed name: the Host that servers see
+	Connections Connections  `yaml:"connections" json:"connections"`
+	Timeouts    FarmTimeouts `yaml:"timeouts" json:"timeouts"`
+	Retries     int          `yaml:"retries" json:"retries"` // other tries of a request that may be sent again
+	FailFor     Duration     `yaml:"fail_for" json:"fail_for"` // a server that could not be reached is skipped this long
+}
+
+// Server is one backend.
+type Server struct {
+	URL    string `yaml:"url" json:"url"` // http://host:port or http+unix:///path/to.sock
+	Weight int    `yaml:"weight" json:"weight"` // share of requests, 1 to 1000; 0 takes it out
+	Node   *int   `yaml:"node" json:"node,omitempty"` // NUMA node that it runs on
+}
+
+// Connections bounds the connections to each server, per worker.
+type Connections struct {
+	Max  int `yaml:"max" json:"max"`   // open at once; beyond it a request waits up to timeouts.connect; 0: no limit
+	Idle int `yaml:"idle" json:"idle"` // kept open unused
+}
+
+// FarmTimeouts bound how long a server may take.
+type FarmTimeouts struct {
+	Connect   Duration `yaml:"connect" json:"connect"`       // to open a connection; then the next server, or 504
+	FirstByte Duration `yaml:"first_byte" json:"first_byte"` // end of request to the response's first byte; then 504
+	Idle      Duration `yaml:"idle" json:"idle"`             // between two reads of a response body, or two writes of a request
+	KeepAlive Duration `yaml:"keep_alive" json:"keep_alive"` // an unused connection stays open
+	Continue  Duration `yaml:"continue" json:"continue"`     // the server's 100 is awaited this long before ours is sent
+}
+
+// Route sends matching requests to a farm.
+type Route struct {
+	Host string `yaml:"host" json:"host"` // exact, or *.example.com; empty: any
+	Path string `yaml:"path" json:"path"` // prefix of whole segments: /api matches /api and /api/x, not /apis; empty: any
+	Farm string `yaml:"farm" json:"farm"`
+}
+
+// Farms keeps the file's order; names are unique.
+type Farms []Farm
+
+// Duration is a time span, in YAML and JSON a string with its unit: 30s, 1h30m.
+type Duration time.Duration
+
+// Size is a number of bytes, in YAML and JSON a number with an optional unit:
+// 64KiB, 10MiB, 1GB, 240.
+type Size int64
+
+// Prefix is an address range: 10.0.0.0/8, or one address.
+type Prefix netip.Prefix

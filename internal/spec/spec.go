@@ -1,0 +1,42 @@
+// Package spec is what crosses from the supervisor to a worker: one struct, and
+// the descriptors that belong to it, over a Unix socket. Supervisor and worker
+// share no other Go code.
+package spec
+
+import "sluice/internal/config"
+
+// Version of the protocol between supervisor and worker. They are the same
+// binary, save during an upgrade.
+const Version = 1
+
+// Spec is everything that a worker needs to serve. A reload sends a new one.
+type Spec struct {
+	Version    int            `json:"version"`
+	Generation uint64         `json:"generation"` // counts configurations, from 1
+	Worker     int            `json:"worker"`     // index of this worker; its slot in the segment
+	Node       int            `json:"node"`       // NUMA node; -1 if the machine tells none
+	CPUs       []int          `json:"cpus"`       // loop i runs on CPUs[i % len]
+	Pin        bool           `json:"pin"`        // pin loops to their CPUs
+	Loops      int            `json:"loops"`
+	Listeners  []Listener     `json:"listeners"`
+	Servers    []ServerSlot   `json:"servers"`
+	Config     *config.Config `json:"config"`
+	Build      string         `json:"build"` // version of the binary, for Via and the demo page
+}
+
+// Listener names the sockets of one configured listener: Sockets[i] belongs to
+// loop i. In the message they are indexes into the descriptors passed along; the
+// receiver replaces them by its own descriptor numbers.
+type Listener struct {
+	Name    string `json:"name"`
+	Address string `json:"address"`
+	Sockets []int  `json:"sockets"`
+}
+
+// ServerSlot gives a server its place in the segment. The place stays with the
+// server's identity (farm and URL) over every reload.
+type ServerSlot struct {
+	Farm string `json:"farm"`
+	URL  string `json:"url"`
+	Slot int    `json:"slot"`
+}
