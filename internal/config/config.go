@@ -12,16 +12,16 @@ import (
 
 // Config is a whole configuration, defaults filled in.
 type Config struct {
-	Workers   Workers   `yaml:"workers" json:"workers"`
-	Admin     Admin     `yaml:"admin" json:"admin"`
-	Log       Log       `yaml:"log" json:"log"`
-	Limits    Limits    `yaml:"limits" json:"limits"`
-	Timeouts  Timeouts  `yaml:"timeouts" json:"timeouts"`
-	Forward   Forward   `yaml:"forward" json:"forward"`
-	Trust     []Prefix  `yaml:"trust" json:"trust"` // clients whose X-Forwarded-*, Forwarded and X-Request-Id are believed
+	Workers   Workers    `yaml:"workers" json:"workers"`
+	Admin     Admin      `yaml:"admin" json:"admin"`
+	Log       Log        `yaml:"log" json:"log"`
+	Limits    Limits     `yaml:"limits" json:"limits"`
+	Timeouts  Timeouts   `yaml:"timeouts" json:"timeouts"`
+	Forward   Forward    `yaml:"forward" json:"forward"`
+	Trust     []Prefix   `yaml:"trust" json:"trust"` // clients whose X-Forwarded-*, Forwarded and X-Request-Id are believed
 	Listeners []Listener `yaml:"listeners" json:"listeners"`
-	Farms     Farms     `yaml:"farms" json:"farms"` // in the file's order
-	Routes    []Route   `yaml:"routes" json:"routes"` // first match wins
+	Farms     Farms      `yaml:"farms" json:"farms"`   // in the file's order
+	Routes    []Route    `yaml:"routes" json:"routes"` // first match wins
 }
 
 // Workers says how many listener processes run and where (DESIGN §5).
@@ -46,31 +46,31 @@ type Log struct {
 
 // AccessLog is one line for each request.
 type AccessLog struct {
-	Path   string `yaml:"path" json:"path"`     // off | stdout | stderr | a file
-	Format string `yaml:"format" json:"format"` // json | combined
-	Buffer Size   `yaml:"buffer" json:"buffer"` // bytes held per loop while the disk is slow; beyond it lines are dropped and counted
-	Flush  Duration `yaml:"flush" json:"flush"` // a line waits no longer than this for its write
+	Path   string   `yaml:"path" json:"path"`     // off | stdout | stderr | a file
+	Format string   `yaml:"format" json:"format"` // json | combined
+	Buffer Size     `yaml:"buffer" json:"buffer"` // bytes held per loop while the disk is slow; beyond it lines are dropped and counted
+	Flush  Duration `yaml:"flush" json:"flush"`   // a line waits no longer than this for its write
 }
 
 // Limits bound what one client may send. Each is tested at n and at n+1.
 type Limits struct {
-	Head     Size  `yaml:"head" json:"head"`         // bytes of request line and fields; beyond: 431
-	Line     Size  `yaml:"line" json:"line"`         // bytes of the request line; beyond: 414
-	Fields   int   `yaml:"fields" json:"fields"`     // header fields; beyond: 431
-	Body     Size  `yaml:"body" json:"body"`         // bytes of a request body; beyond: 413; 0: no limit
-	Requests int   `yaml:"requests" json:"requests"` // per connection, then it is closed; 0: no limit
+	Head         Size `yaml:"head" json:"head"`                   // bytes of request line and fields; beyond: 431
+	Line         Size `yaml:"line" json:"line"`                   // bytes of the request line; beyond: 414
+	Fields       int  `yaml:"fields" json:"fields"`               // header fields; beyond: 431
+	Body         Size `yaml:"body" json:"body"`                   // bytes of a request body; beyond: 413; 0: no limit
+	Requests     int  `yaml:"requests" json:"requests"`           // per connection, then it is closed; 0: no limit
 	ResponseHead Size `yaml:"response_head" json:"response_head"` // bytes of a response head; beyond: 502
 }
 
 // Timeouts bound how long a client may take. (A farm has its own for its servers.)
 type Timeouts struct {
-	Header  Duration `yaml:"header" json:"header"`     // first byte of a head to its last; then 408
-	Idle    Duration `yaml:"idle" json:"idle"`         // between requests; then the connection is closed
-	Body    Duration `yaml:"body" json:"body"`         // between two reads of a request body; then 408
-	Write   Duration `yaml:"write" json:"write"`       // a write of the response makes no progress; then the connection is closed
-	Linger  Duration `yaml:"linger" json:"linger"`     // after a refusal what the client still sends is read and thrown away this long
-	Drain   Duration `yaml:"drain" json:"drain"`       // SIGTERM: requests in progress may take this long
-	Rate    Size     `yaml:"rate" json:"rate"`         // least bytes per second of a request body and of a response taken by the client, after the first seconds (http.sys: 240)
+	Header Duration `yaml:"header" json:"header"` // first byte of a head to its last; then 408
+	Idle   Duration `yaml:"idle" json:"idle"`     // between requests; then the connection is closed
+	Body   Duration `yaml:"body" json:"body"`     // between two reads of a request body; then 408
+	Write  Duration `yaml:"write" json:"write"`   // a write of the response makes no progress; then the connection is closed
+	Linger Duration `yaml:"linger" json:"linger"` // after a refusal what the client still sends is read and thrown away this long
+	Drain  Duration `yaml:"drain" json:"drain"`   // SIGTERM: requests in progress may take this long
+	Rate   Size     `yaml:"rate" json:"rate"`     // least bytes per second of a request body and of a response taken by the client, after the first seconds (http.sys: 240)
 }
 
 // Forward says what is told to the servers about the client.
@@ -79,6 +79,7 @@ type Forward struct {
 	Forwarded  bool   `yaml:"forwarded" json:"forwarded"`     // Forwarded, RFC 7239
 	Via        string `yaml:"via" json:"via"`                 // pseudonym in Via, RFC 9110 7.6.3; off: none
 	RequestID  bool   `yaml:"request_id" json:"request_id"`   // X-Request-Id
+	Placement  bool   `yaml:"placement" json:"placement"`     // X-Sluice-Placement: node, worker, loop, server and time held; for the demo and for debugging
 }
 
 // Listener is one address that clients connect to.
@@ -95,14 +96,14 @@ type Farm struct {
 	Host        string       `yaml:"host" json:"host"` // preserve | server | a fixed name: the Host that servers see
 	Connections Connections  `yaml:"connections" json:"connections"`
 	Timeouts    FarmTimeouts `yaml:"timeouts" json:"timeouts"`
-	Retries     int          `yaml:"retries" json:"retries"` // other tries of a request that may be sent again
+	Retries     int          `yaml:"retries" json:"retries"`   // other tries of a request that may be sent again
 	FailFor     Duration     `yaml:"fail_for" json:"fail_for"` // a server that could not be reached is skipped this long
 }
 
 // Server is one backend.
 type Server struct {
-	URL    string `yaml:"url" json:"url"` // http://host:port or http+unix:///path/to.sock
-	Weight int    `yaml:"weight" json:"weight"` // share of requests, 1 to 1000; 0 takes it out
+	URL    string `yaml:"url" json:"url"`             // http://host:port or http+unix:///path/to.sock
+	Weight int    `yaml:"weight" json:"weight"`       // share of requests, 1 to 1000; 0 takes it out
 	Node   *int   `yaml:"node" json:"node,omitempty"` // NUMA node that it runs on
 }
 

@@ -28,22 +28,22 @@ type Gauge int64
 
 // LoopStats are the figures of one loop: all that is not about a server.
 type LoopStats struct {
-	Accepted     Counter // connections taken from the listening sockets
-	Connections  Gauge   // client connections open now
-	Idle         Gauge   // of these, between requests
-	Requests     Counter // requests whose head was read
-	Status       [6]Counter // responses by class: [1]=1xx interim … [5]=5xx; [0]=none was sent (499)
+	Accepted     Counter              // connections taken from the listening sockets
+	Connections  Gauge                // client connections open now
+	Idle         Gauge                // of these, between requests
+	Requests     Counter              // requests whose head was read
+	Status       [6]Counter           // responses by class: [1]=1xx interim … [5]=5xx; [0]=none was sent (499)
 	Refused      [ReasonCount]Counter // requests answered by Sluice itself, by reason
-	Active       Gauge   // requests in progress
-	BytesIn      Counter // read from clients
-	BytesOut     Counter // written to clients
-	AcceptPauses Counter // accept stopped because descriptors ran out (EMFILE)
-	LogDropped   Counter // access log lines given up because the disk was slow
-	Panics       Counter // tasks ended by a panic, which closed their connection
-	Turns        Counter // turns of the loop
-	BusyNanos    Counter // time not asleep in epoll_wait, ns
-	Takeovers    Counter // upstream connections taken over from a sibling loop
-	Duration     Histogram // request head complete to last response byte handed to the kernel
+	Active       Gauge                // requests in progress
+	BytesIn      Counter              // read from clients
+	BytesOut     Counter              // written to clients
+	AcceptPauses Counter              // accept stopped because descriptors ran out (EMFILE)
+	LogDropped   Counter              // access log lines given up because the disk was slow
+	Panics       Counter              // tasks ended by a panic, which closed their connection
+	Turns        Counter              // turns of the loop
+	BusyNanos    Counter              // time not asleep in epoll_wait, ns
+	Takeovers    Counter              // upstream connections taken over from a sibling loop
+	Duration     Histogram            // request head complete to last response byte handed to the kernel
 	_            [cacheLine]byte
 }
 
@@ -80,19 +80,19 @@ var ReasonNames = [ReasonCount]string{
 
 // ServerStats are one loop's figures of one server.
 type ServerStats struct {
-	Requests    Counter // sent, each try counted
-	Failures    Counter // tries that ended without a whole, valid response
-	Retries     Counter // tries that were sent again, here or elsewhere
-	Connects    Counter // connections opened
+	Requests     Counter // sent, each try counted
+	Failures     Counter // tries that ended without a whole, valid response
+	Retries      Counter // tries that were sent again, here or elsewhere
+	Connects     Counter // connections opened
 	ConnectFails Counter
-	Reused      Counter // requests sent on a kept connection
-	Open        Gauge   // connections open now
-	Idle        Gauge   // of these, unused
-	InFlight    Gauge   // requests sent and not yet answered in full
-	BytesIn     Counter // read from the server
-	BytesOut    Counter // written to it
-	Response    Histogram // last request byte sent to the response's first byte
-	_           [cacheLine]byte
+	Reused       Counter   // requests sent on a kept connection
+	Open         Gauge     // connections open now
+	Idle         Gauge     // of these, unused
+	InFlight     Gauge     // requests sent and not yet answered in full
+	BytesIn      Counter   // read from the server
+	BytesOut     Counter   // written to it
+	Response     Histogram // last request byte sent to the response's first byte
+	_            [cacheLine]byte
 }
 
 // Gate is the place of the admission gate of one server: the one line that
