@@ -5,7 +5,18 @@
 // Each Loop block has one writer, the loop that owns it, which adds without
 // atomic instructions; readers load aligned 64-bit words and may see a sum that
 // is a moment old. No cache line is written by two loops, except a Gate's.
+//
+// The order in memory, each part from a new page:
+//
+//	header | WorkerStats by worker | Gates by server | server directory |
+//	by worker, by loop: LoopStats, then ServerStats by server
+//
+// One loop's figures have pages of their own, so that the node of the thread that
+// touches them first, which is the loop's, holds them. The memfd is sparse: what
+// nobody touches costs addresses only.
 package segment
+
+import "sync/atomic"
 
 const (
 	Magic   = 0x3145434955_4C53 // "SLUICE1" in memory order
@@ -14,17 +25,66 @@ const (
 	MaxWorkers = 64  // processes: an 8-socket machine with 8 clusters each
 	MaxLoops   = 256 // per worker
 	MaxServers = 512 // over all farms, removed ones included until their slot is reused
-	NameBytes  = 192 // farm and URL of a server, for readers that know no configuration
+	NameBytes  = 240 // farm and URL of a server together, for readers that know no configuration
+
+	// DefaultServers is the capacity that a supervisor asks for: what reloads may
+	// grow to. An unused slot costs addresses, not memory.
+	DefaultServers = 256
 
 	cacheLine = 64
 	page      = 4096
 )
 
-// Counter has one writer. It only grows.
-type Counter uint64
+// header is the first page. Create writes it once, save for Slots.
+type header struct {
+	Magic   uint64
+	Version uint64
+	Layout  uint64 // layoutHash of the program that made the segment
+	Workers uint64 // the Shape
+	Loops   uint64
+	Servers uint64
+	Size    uint64 // bytes of the whole segment
+	Slots   uint64 // server slots ever given out: readers of the directory stop here; supervisor only
+}
 
-// Gauge has one writer.
-type Gauge int64
+// WorkerStats describe one worker. Two processes write here, so each has its own
+// cache line. The words change rarely; they are atomic because neither side
+// knows when the other looks.
+type WorkerStats struct {
+	// Written by the supervisor, before it starts the worker.
+	PID      atomic.Int64 // 0: none runs
+	Node     atomic.Int64 // NUMA node; -1 if the machine tells none
+	Started  atomic.Int64 // Unix time, ns
+	Restarts atomic.Int64 // starts after the first
+	Loops    atomic.Int64 // the most loops that this worker ever had; never lowered, so that sums never step back
+	_        [cacheLine - 5*8]byte
+
+	// Written by the worker while it lives, by the supervisor once it is dead.
+	State      atomic.Int64 // a WorkerState
+	Generation atomic.Int64 // of the configuration that it serves, from 1; 0: none yet
+	_          [cacheLine - 2*8]byte
+}
+
+// WorkerState says what a worker does.
+type WorkerState int64
+
+const (
+	Starting WorkerState = iota
+	Serving
+	Draining
+	Restarting // dead; the supervisor will start another
+	stateCount
+)
+
+var stateNames = [stateCount]string{"starting", "serving", "draining", "restarting"}
+
+// String gives the name that operators see.
+func (s WorkerState) String() string {
+	if s < 0 || s >= stateCount {
+		return "unknown"
+	}
+	return stateNames[s]
+}
 
 // LoopStats are the figures of one loop: all that is not about a server.
 type LoopStats struct {
@@ -44,7 +104,6 @@ type LoopStats struct {
 	BusyNanos    Counter              // time not asleep in epoll_wait, ns
 	Takeovers    Counter              // upstream connections taken over from a sibling loop
 	Duration     Histogram            // request head complete to last response byte handed to the kernel
-	_            [cacheLine]byte
 }
 
 // Reason says why Sluice itself answered. Names are in ReasonNames.
@@ -92,7 +151,6 @@ type ServerStats struct {
 	BytesIn      Counter   // read from the server
 	BytesOut     Counter   // written to it
 	Response     Histogram // last request byte sent to the response's first byte
-	_            [cacheLine]byte
 }
 
 // Gate is the place of the admission gate of one server: the one line that
@@ -101,4 +159,12 @@ type Gate struct {
 	Limit    int64
 	InFlight int64
 	_        [cacheLine - 16]byte
+}
+
+// serverEntry is one place of the server directory; supervisor only.
+type serverEntry struct {
+	State   uint64 // slotFree, slotUsed or slotReleased
+	FarmLen uint32
+	URLLen  uint32
+	Name    [NameBytes]byte // farm, then URL
 }
