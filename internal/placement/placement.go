@@ -102,7 +102,7 @@ func Plan(m *topology.Machine, w Wishes) (*Assignment, error) {
 			CPUs:        s.cpus,
 			Loops:       a.loops(s, w, shares[i]),
 			Pin:         w.Affinity == AffinityHard,
-			Memory:      a.memory(s, w.Memory, m),
+			Memory:      a.memory(s, w, m),
 			MemoryLimit: limit(s, m.Limits.Memory, len(silos)),
 		}
 	}
@@ -144,9 +144,12 @@ func usable(m *topology.Machine, allowed []int) []silo {
 	return silos
 }
 
-// merge makes one silo of all. It owns no node's memory in particular, so that
-// no memory policy fits it.
+// merge makes one silo of all. One that spans nodes owns no node's memory in
+// particular, so that no memory policy fits it.
 func merge(silos []silo) silo {
+	if len(silos) == 1 {
+		return silos[0]
+	}
 	all := silo{node: silos[0].node}
 	for _, s := range silos {
 		all.cpus = append(all.cpus, s.cpus...)
@@ -195,16 +198,20 @@ func (a *Assignment) loops(s silo, w Wishes, share int) int {
 // memory gives the policy that makes a difference on this machine. With a
 // single node that has memory every page comes from there anyway, and the call
 // would only be refused where containers forbid it.
-func (a *Assignment) memory(s silo, wish string, m *topology.Machine) string {
-	if wish == MemoryDefault || sources(m) < 2 {
+func (a *Assignment) memory(s silo, w Wishes, m *topology.Machine) string {
+	if w.Memory == MemoryDefault || sources(m) < 2 {
 		return MemoryDefault
 	}
-	if !s.hasMemory {
-		a.note("workers.memory: %s: no one node holds this worker's memory (CPUs %s); using %s",
-			wish, topology.FormatCPUs(s.cpus), MemoryDefault)
-		return MemoryDefault
+	if s.hasMemory {
+		return w.Memory
 	}
-	return wish
+	// One worker for the whole machine cannot prefer a node; who asked for that
+	// by keeping the default needs no note.
+	if w.Per == PerNode || w.Memory == MemoryBind {
+		a.note("workers.memory: %s: no one node holds the memory of the worker on CPUs %s; using %s",
+			w.Memory, topology.FormatCPUs(s.cpus), MemoryDefault)
+	}
+	return MemoryDefault
 }
 
 // sources counts the nodes that memory can come from.
