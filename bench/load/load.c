@@ -1,0 +1,342 @@
+//go:build ignore
+
+// load asks one HTTP/1.1 server on loopback for one target, as cheaply as it can.
+//
+//   load closed PORT CONNS TARGET WARM_MS RUN_MS keep|close
+//   load open   PORT CONNS TARGET WARM_MS RUN_MS RATE
+//   load idle   PORT CONNS TARGET
+//
+// closed: each connection sends its next request when the last is answered; with
+// "close" each request has a new connection, which the server ends.
+// open: requests are due at random times (Poisson, always the same ones) at RATE
+// per second. One that finds no free connection waits, and its latency counts from
+// the time it was due, so a stall of the server cannot hide (coordinated omission).
+// idle: opens CONNS connections, one request each, and holds them until its standard
+// input ends.
+//
+// It prints "begin" when measuring starts (idle: when all are open), then one line
+// of JSON. A latency bucket is [its greatest value in ns, count]; 128 buckets for
+// each doubling, so a value is known to 0.8 %.
+#define _GNU_SOURCE
+#include <arpa/inet.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <math.h>
+#include <netinet/tcp.h>
+#include <signal.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+#include <sys/epoll.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <time.h>
+#include <unistd.h>
+
+enum {
+  EVENTS = 256,
+  HEAD_BYTES = 8192,       // longest response head that is read
+  DRAIN_BYTES = 4 << 20,   // body bytes thrown away by one call
+  SUB_BITS = 7,            // 128 buckets per doubling
+  BUCKETS = 64 << SUB_BITS,
+  BACKLOG = 1 << 20,       // requests that may be overdue
+  STALL_MS = 5000,         // no answer for this long ends the run
+};
+
+enum phase { FREE, HEAD, BODY, ENDING }; // ENDING: answered, waiting for the server's close
+
+struct conn {
+  int fd;
+  enum phase phase;
+  int closing;      // the response said Connection: close
+  uint64_t due;     // when the request should have been sent, ns
+  int64_t left;     // body bytes still to come
+  size_t used;
+  char head[HEAD_BYTES];
+};
+
+static struct {
+  uint64_t requests, errors, bytes, reconnects, unfinished;
+  uint64_t bucket[BUCKETS];
+} sum;
+
+static struct conn *conns;
+static int ep, port, count, per_request;
+static char request[1024];
+static size_t request_len;
+static uint64_t begin_at, end_at; // the measured time; begin_at is also in the past while warming up
+static int measuring;
+
+static uint64_t now_ns(void) {
+  struct timespec t;
+  clock_gettime(CLOCK_MONOTONIC, &t);
+  return (uint64_t)t.tv_sec * 1000000000u + t.tv_nsec;
+}
+
+static void die(const char *what) {
+  perror(what);
+  exit(1);
+}
+
+// ---- histogram ----
+
+static int bucket_of(uint64_t ns) {
+  if (ns < 1u << SUB_BITS) return ns;
+  int shift = 63 - __builtin_clzll(ns) - SUB_BITS;
+  return ((shift + 1) << SUB_BITS) + (int)((ns >> shift) - (1u << SUB_BITS));
+}
+
+static uint64_t bucket_top(int i) {
+  if (i < 1 << SUB_BITS) return i;
+  int shift = (i >> SUB_BITS) - 1;
+  uint64_t low = (uint64_t)((i & ((1 << SUB_BITS) - 1)) + (1 << SUB_BITS)) << shift;
+  return low + (1ull << shift) - 1;
+}
+
+static void report(uint64_t elapsed) {
+  printf("{\"requests\":%lu,\"errors\":%lu,\"bytes\":%lu,\"reconnects\":%lu,\"unfinished\":%lu,\"elapsed_ns\":%lu,\"latency\":[",
+         sum.requests, sum.errors, sum.bytes, sum.reconnects, sum.unfinished, elapsed);
+  const char *comma = "";
+  for (int i = 0; i < BUCKETS; i++) {
+    if (!sum.bucket[i]) continue;
+    printf("%s[%lu,%lu]", comma, bucket_top(i), sum.bucket[i]);
+    comma = ",";
+  }
+  printf("]}\n");
+  fflush(stdout);
+}
+
+// ---- one connection ----
+
+// dial connects, waiting: on loopback the kernel answers, not the server.
+static int dial(void) {
+  struct sockaddr_in a = {.sin_family = AF_INET, .sin_port = htons(port)};
+  int one = 1, fd = socket(AF_INET, SOCK_STREAM, 0);
+  a.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  if (fd < 0) die("socket");
+  if (connect(fd, (void *)&a, sizeof a)) die("connect");
+  setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof one);
+  return fd;
+}
+
+static void conn_open(struct conn *c) {
+  c->fd = dial();
+  c->phase = FREE, c->used = 0, c->closing = 0;
+  fcntl(c->fd, F_SETFL, O_NONBLOCK);
+  struct epoll_event e = {.events = EPOLLIN, .data.ptr = c};
+  epoll_ctl(ep, EPOLL_CTL_ADD, c->fd, &e);
+}
+
+static void conn_reopen(struct conn *c) {
+  close(c->fd);
+  conn_open(c);
+}
+
+static void conn_ask(struct conn *c, uint64_t due) {
+  c->due = due, c->phase = HEAD, c->used = 0;
+  if (send(c->fd, request, request_len, MSG_NOSIGNAL) != (ssize_t)request_len) sum.errors++;
+}
+
+// parse reads a whole head: the body's length, or -1 if the answer is not what
+// was asked for.
+static int64_t parse(struct conn *c, const char *end) {
+  if (strncmp(c->head, "HTTP/1.1 200", 12)) return -1;
+  int64_t length = -1;
+  for (const char *p = c->head; p < end;) {
+    const char *eol = memchr(p, '\n', end - p + 2);
+    p = eol + 1;
+    if ((*p | 32) != 'c') continue;
+    if (!strncasecmp(p, "content-length:", 15)) length = strtoll(p + 15, NULL, 10);
+    if (!strncasecmp(p, "connection: close", 17)) c->closing = 1;
+  }
+  return length;
+}
+
+// read_head takes what has come: 1 once the head is whole, 0 for more to come, -1 for a fault.
+static int read_head(struct conn *c) {
+  ssize_t n = recv(c->fd, c->head + c->used, HEAD_BYTES - 1 - c->used, 0);
+  if (n < 0 && errno == EAGAIN) return 0;
+  if (n <= 0) return -1;
+  c->used += n;
+  c->head[c->used] = 0;
+  char *end = memmem(c->head, c->used, "\r\n\r\n", 4);
+  if (!end) return c->used == HEAD_BYTES - 1 ? -1 : 0;
+  int64_t length = parse(c, end);
+  int64_t came = c->used - (end + 4 - c->head);
+  if (length < came) return -1;
+  if (measuring) sum.bytes += came;
+  c->left = length - came;
+  c->phase = BODY;
+  return 1;
+}
+
+// read_body throws a body away without copying it (MSG_TRUNC, tcp(7)).
+static int read_body(struct conn *c) {
+  if (c->left == 0) return 1;
+  ssize_t n = recv(c->fd, NULL, c->left < DRAIN_BYTES ? c->left : DRAIN_BYTES, MSG_TRUNC);
+  if (n < 0 && errno == EAGAIN) return 0;
+  if (n <= 0) return -1;
+  if (measuring) sum.bytes += n;
+  c->left -= n;
+  return c->left == 0;
+}
+
+static void record(struct conn *c, uint64_t now) {
+  if (c->due < begin_at || c->due >= end_at) return;
+  sum.bucket[bucket_of(now - c->due)]++;
+}
+
+// conn_ready moves a connection on: 1 if it has been answered and is free again.
+static int conn_ready(struct conn *c) {
+  if (c->phase == FREE) return conn_reopen(c), sum.reconnects += measuring, 0;
+  int r = c->phase == HEAD ? read_head(c) : 1;
+  if (r > 0 && c->phase == BODY) r = read_body(c);
+  if (r > 0 && c->phase == BODY && (c->closing || per_request)) c->phase = ENDING;
+  if (r > 0 && c->phase == ENDING) {
+    char byte;
+    ssize_t n = recv(c->fd, &byte, 1, 0);
+    if (n < 0 && errno == EAGAIN) return 0;
+    r = n == 0 ? 1 : -1;
+  }
+  if (r == 0) return 0;
+  if (r < 0) sum.errors += measuring;
+  if (r > 0) sum.requests += measuring, record(c, now_ns());
+  if (r < 0 || c->phase == ENDING) {
+    if (!per_request) sum.reconnects += measuring;
+    conn_reopen(c);
+  }
+  c->phase = FREE;
+  return 1;
+}
+
+// ---- the three loads ----
+
+// tick starts the measurement when warming up is over; 0 when all is over.
+static int tick(uint64_t now) {
+  if (!measuring && now >= begin_at) {
+    measuring = 1;
+    puts("begin");
+    fflush(stdout);
+  }
+  return now < end_at;
+}
+
+static void closed_loop(void) {
+  struct epoll_event ev[EVENTS];
+  for (int i = 0; i < count; i++) conn_ask(&conns[i], now_ns());
+  for (uint64_t now; tick(now = now_ns());) {
+    int n = epoll_wait(ep, ev, EVENTS, STALL_MS);
+    if (n == 0) die("no answer");
+    for (int i = 0; i < n; i++)
+      if (conn_ready(ev[i].data.ptr)) conn_ask(ev[i].data.ptr, now_ns());
+  }
+}
+
+// overdue is a queue of due times that found no free connection; idle is a stack of
+// free connections.
+static struct { uint64_t at[BACKLOG]; size_t head, tail; } overdue;
+static struct conn **idle;
+static int idles;
+
+static uint64_t next_gap(double rate) {
+  static uint64_t x = 88172645463325252u; // xorshift64 (Marsaglia 2003), always from this seed
+  x ^= x << 13, x ^= x >> 7, x ^= x << 17;
+  return -log(((x >> 11) + 1) * 0x1p-53) / rate * 1e9;
+}
+
+static void arrive(uint64_t due) {
+  if (idles > 0) return conn_ask(idle[--idles], due);
+  if (overdue.tail - overdue.head < BACKLOG)
+    overdue.at[overdue.tail++ % BACKLOG] = due;
+  else
+    sum.errors++;
+}
+
+static void answered(struct conn *c) {
+  if (overdue.head < overdue.tail)
+    conn_ask(c, overdue.at[overdue.head++ % BACKLOG]);
+  else
+    idle[idles++] = c;
+}
+
+// late counts what was due but never answered, with the time it has waited so far.
+static void late(uint64_t now) {
+  for (int i = 0; i < count; i++)
+    if (conns[i].phase != FREE) sum.unfinished++, record(&conns[i], now);
+  for (; overdue.head < overdue.tail; overdue.head++) {
+    struct conn waiting = {.due = overdue.at[overdue.head % BACKLOG]};
+    sum.unfinished++, record(&waiting, now);
+  }
+}
+
+static void open_loop(double rate) {
+  struct epoll_event ev[EVENTS];
+  for (int i = 0; i < count; i++) idle[idles++] = &conns[i];
+  uint64_t due = now_ns();
+  uint64_t now, last = end_at + 1000000000u; // a second for those still on their way
+  while (tick(now = now_ns()) || (idles < count && now < last)) {
+    for (; due <= now && due < end_at; due += next_gap(rate)) arrive(due);
+    uint64_t wait = due < end_at && due > now ? due - now : 1000000;
+    struct timespec t = {.tv_sec = wait / 1000000000u, .tv_nsec = wait % 1000000000u};
+    int n = epoll_pwait2(ep, ev, EVENTS, &t, NULL);
+    for (int i = 0; i < n; i++) {
+      struct conn *c = ev[i].data.ptr;
+      if (conn_ready(c)) answered(c);
+    }
+  }
+  late(now_ns());
+}
+
+// idle_hold asks once on each connection, one after the other, then holds them all.
+static void idle_hold(void) {
+  char end;
+  for (int i = 0; i < count; i++) {
+    struct epoll_event e;
+    conn_ask(&conns[i], now_ns());
+    do {
+      if (epoll_wait(ep, &e, 1, STALL_MS) == 0) die("no answer");
+    } while (!conn_ready(e.data.ptr) || e.data.ptr != &conns[i]);
+  }
+  puts("begin");
+  fflush(stdout);
+  while (read(0, &end, 1) > 0) continue;
+  for (int i = 0; i < count; i++)
+    if (recv(conns[i].fd, &end, 1, MSG_PEEK) < 0 && errno == EAGAIN) sum.requests++;
+}
+
+static void set_up(char **argv) {
+  port = atoi(argv[2]), count = atoi(argv[3]);
+  request_len = snprintf(request, sizeof request,
+                         "GET %s HTTP/1.1\r\nHost: bench.example\r\nUser-Agent: sluice-bench/1\r\n"
+                         "Accept: */*\r\n%s\r\n", argv[4], per_request ? "Connection: close\r\n" : "");
+  signal(SIGPIPE, SIG_IGN);
+  prctl(PR_SET_TIMERSLACK, 1); // ns; the default 50 us would be part of every open-loop latency
+  ep = epoll_create1(0);
+  conns = calloc(count, sizeof *conns);
+  idle = calloc(count, sizeof *idle);
+  for (int i = 0; i < count; i++) conn_open(&conns[i]);
+}
+
+int main(int argc, char **argv) {
+  int holding = argc == 5 && !strcmp(argv[1], "idle");
+  if (!holding && argc != 8) {
+    fprintf(stderr, "usage: load closed|open|idle PORT CONNS TARGET [WARM_MS RUN_MS keep|close|RATE]\n");
+    return 2;
+  }
+  per_request = !holding && !strcmp(argv[7], "close");
+  set_up(argv);
+  uint64_t start = now_ns();
+  if (holding) {
+    measuring = 0;
+    idle_hold();
+  } else {
+    begin_at = start + atoll(argv[5]) * 1000000u;
+    end_at = begin_at + atoll(argv[6]) * 1000000u;
+    strcmp(argv[1], "open") ? closed_loop() : open_loop(atof(argv[7]));
+    start = begin_at;
+  }
+  report((end_at && end_at < now_ns() ? end_at : now_ns()) - start);
+  return 0;
+}
