@@ -39,9 +39,10 @@ func (h *Histogram) Observe(ns int64) {
 }
 
 // bucketOf finds the bucket of a duration. The value is first held within the
-// range by two conditional moves; after that one formula serves all of it: the
-// exponent picks the octave, the next three bits the part of it. The subtraction
-// makes bucket 0 of the last part of the octave below 2^10, where belowMin lies.
+// range, by branches that nearly always go the same way; after that one formula
+// serves all of it: the exponent picks the octave, the next three bits the part of
+// it. The subtraction makes bucket 0 of the last part of the octave below 2^10,
+// where belowMin lies.
 func bucketOf(ns uint64) int {
 	v := min(max(ns, belowMin), aboveMax)
 	exp := bits.Len64(v) - 1

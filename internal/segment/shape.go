@@ -76,11 +76,15 @@ func roundUp(n, unit int) int { return (n + unit - 1) / unit * unit }
 // the numbers in them. It guards against a binary that was built from other
 // sources and still says the same Version.
 func layoutHash() uint64 {
-	h := fnv.New64a()
-	for _, t := range []reflect.Type{
+	return hashOf(
 		reflect.TypeFor[header](), reflect.TypeFor[WorkerStats](), reflect.TypeFor[Gate](),
 		reflect.TypeFor[serverEntry](), reflect.TypeFor[LoopStats](), reflect.TypeFor[ServerStats](),
-	} {
+	)
+}
+
+func hashOf(types ...reflect.Type) uint64 {
+	h := fnv.New64a()
+	for _, t := range types {
 		describe(h, t)
 	}
 	fmt.Fprintln(h, subBits, minExp, maxExp, ReasonNames, stateNames, cacheLine, page)
