@@ -139,7 +139,7 @@ func (r *reader) distance(name string) []int {
 	}
 	var row []int
 	for _, word := range strings.Fields(string(data)) {
-		d, err := strconv.Atoi(word)
+		d, err := parseID(word)
 		if err != nil {
 			r.missing(name, err)
 			return nil
