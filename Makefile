@@ -1,0 +1,51 @@
+# Sluice. `make` alone lists the targets.
+
+.DEFAULT_GOAL := help
+SHELL         := /bin/bash
+.SHELLFLAGS   := -eu -o pipefail -c
+
+GO      ?= go
+VERSION := $(shell git describe --always --dirty --tags 2>/dev/null || echo unknown)
+LDFLAGS := -s -w -X main.version=$(VERSION)
+
+# Real programs that the end-to-end tests meet, and the C compiler that the race
+# detector needs. Command, then the Debian package that has it.
+TOOLS := cc:build-essential nginx:nginx haproxy:haproxy caddy:caddy wrk:wrk \
+         h2load:nghttp2-client curl:curl ab:apache2-utils
+
+.PHONY: help build run deps test vet unit race bench clean go
+
+help: ## list the targets
+	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-7s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+build: go ## build bin/sluice, one static file
+	@CGO_ENABLED=0 $(GO) build -buildvcs=false -trimpath -ldflags '$(LDFLAGS)' -o bin/sluice ./cmd/sluice
+
+run: build ## build, and run the demo
+	@exec bin/sluice run --demo
+
+deps: ## install what the tests need
+	@.ci/deps $(TOOLS)
+
+test: deps vet unit race ## run every test, all set-up included
+
+vet: go
+	@unformatted=$$(gofmt -l cmd internal bench); \
+	  if [ -n "$$unformatted" ]; then printf 'run gofmt -w on:\n%s\n' "$$unformatted"; exit 1; fi
+	@$(GO) vet ./...
+
+unit: build
+	@$(GO) test -timeout 10m ./...
+
+# The race detector slows code down, so only the packages where goroutines meet.
+race: go
+	@CGO_ENABLED=1 $(GO) test -race -timeout 10m ./internal/...
+
+bench: build ## measure Sluice beside its peers; wants a quiet machine
+	@$(GO) run ./bench
+
+clean: ## remove what was built
+	@rm -rf bin
+
+go:
+	@command -v $(GO) >/dev/null || { echo 'Go 1.26 or newer is missing; see https://go.dev/dl/' >&2; exit 1; }

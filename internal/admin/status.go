@@ -1,0 +1,289 @@
+package admin
+
+import (
+	"os"
+	"slices"
+	"time"
+
+	"sluice/internal/config"
+	"sluice/internal/segment"
+)
+
+// Status is what GET /status answers, and `sluice status` prints. Counters count
+// since the supervisor began; they outlive workers and reloads. Times are in
+// seconds, sizes in bytes.
+type Status struct {
+	Version       string           `json:"version"`
+	Generation    uint64           `json:"generation"` // of the configuration, from 1
+	Ready         bool             `json:"ready"`      // every worker serves
+	Time          time.Time        `json:"time"`       // of this answer
+	Started       time.Time        `json:"started"`
+	UptimeSeconds float64          `json:"uptime_seconds"`
+	PID           int              `json:"pid"` // of the supervisor
+	Process       Usage            `json:"process"`
+	Workers       []WorkerStatus   `json:"workers"`
+	Nodes         []NodeStatus     `json:"nodes"`
+	Listeners     []ListenerStatus `json:"listeners"`
+	Farms         []FarmStatus     `json:"farms"`
+	Duration      Distribution     `json:"duration"` // of requests: head complete to the response's last byte given to the kernel
+}
+
+// WorkerStatus is one listener process.
+type WorkerStatus struct {
+	Index    int       `json:"index"`
+	PID      int       `json:"pid"`
+	Node     int       `json:"node"` // NUMA node; -1 if the machine tells none
+	CPUs     []int     `json:"cpus"`
+	Loops    int       `json:"loops"`
+	State    string    `json:"state"` // starting, serving, draining or restarting
+	Restarts int       `json:"restarts"`
+	Started  time.Time `json:"started"`
+	Process  Usage     `json:"process"`
+	Traffic
+	Responses    map[string]uint64 `json:"responses"` // by class: "2xx"; "none" if none was sent
+	Refused      map[string]uint64 `json:"refused"`   // answered by Sluice itself, by reason; those that happened
+	AcceptPauses uint64            `json:"accept_pauses"`
+	LogDropped   uint64            `json:"log_dropped"`
+	Panics       uint64            `json:"panics"`
+}
+
+// Traffic is what clients do with a worker, or with the workers of a node.
+type Traffic struct {
+	Connections       int64   `json:"connections"` // open now
+	Idle              int64   `json:"idle"`        // of these, between requests
+	Active            int64   `json:"active"`      // requests in progress
+	Accepted          uint64  `json:"accepted"`    // connections
+	Requests          uint64  `json:"requests"`
+	RequestsPerSecond float64 `json:"requests_per_second"` // over the last 5 to 10 s
+	Utilisation       float64 `json:"utilisation"`         // share of the loops' time not asleep, 0 to 1, over the same
+	BytesIn           uint64  `json:"bytes_in"`            // from clients
+	BytesOut          uint64  `json:"bytes_out"`           // to clients
+}
+
+// NodeStatus is the sum over the workers of one NUMA node.
+type NodeStatus struct {
+	Node    int   `json:"node"`
+	Workers []int `json:"workers"` // indexes
+	Loops   int   `json:"loops"`
+	Traffic
+}
+
+// ListenerStatus is an address that clients connect to.
+type ListenerStatus struct {
+	Name    string `json:"name"`
+	Address string `json:"address"`
+}
+
+// FarmStatus is a set of servers.
+type FarmStatus struct {
+	Name    string         `json:"name"`
+	Servers []ServerStatus `json:"servers"`
+}
+
+// ServerStatus is one backend, seen by all workers together.
+type ServerStatus struct {
+	URL             string       `json:"url"`
+	Node            *int         `json:"node,omitempty"` // NUMA node, if configured
+	Weight          int          `json:"weight"`
+	Requests        uint64       `json:"requests"` // sent, each try counted
+	Failures        uint64       `json:"failures"` // tries without a whole, valid response
+	Retries         uint64       `json:"retries"`
+	Connects        uint64       `json:"connects"`
+	ConnectFailures uint64       `json:"connect_failures"`
+	Reused          uint64       `json:"reused"` // requests on a kept connection
+	Open            int64        `json:"open"`   // connections now
+	Idle            int64        `json:"idle"`   // of these, unused
+	InFlight        int64        `json:"in_flight"`
+	BytesIn         uint64       `json:"bytes_in"` // from the server
+	BytesOut        uint64       `json:"bytes_out"`
+	Response        Distribution `json:"response"` // last request byte sent to the response's first byte
+}
+
+// Distribution sums up a histogram, in seconds. Quantiles are within 12.5 %.
+type Distribution struct {
+	Count uint64  `json:"count"`
+	Mean  float64 `json:"mean"`
+	P50   float64 `json:"p50"`
+	P90   float64 `json:"p90"`
+	P99   float64 `json:"p99"`
+	P999  float64 `json:"p999"`
+}
+
+// newStatus reads the segment and the view once.
+func newStatus(view View, samples *sampler) *Status {
+	now := time.Now()
+	s := &Status{
+		Version:       view.Build(),
+		Generation:    view.Generation(),
+		Ready:         view.Ready(),
+		Time:          now,
+		Started:       view.Started(),
+		UptimeSeconds: now.Sub(view.Started()).Seconds(),
+		PID:           os.Getpid(),
+		Process:       usageNow(os.Getpid()),
+		Workers:       []WorkerStatus{},
+		Nodes:         []NodeStatus{},
+		Listeners:     []ListenerStatus{},
+	}
+	var duration segment.Histogram
+	for _, w := range view.Workers() {
+		totals := view.Segment().Totals(w.Index)
+		duration.Merge(&totals.Duration)
+		s.Workers = append(s.Workers, newWorker(w, &totals, samples.rate(w, totals, now)))
+	}
+	for _, l := range view.Config().Listeners {
+		s.Listeners = append(s.Listeners, ListenerStatus{Name: l.Name, Address: l.Address})
+	}
+	s.Nodes = newNodes(s.Workers)
+	s.Farms = newFarms(view)
+	s.Duration = newDistribution(&duration)
+	return s
+}
+
+func newWorker(w WorkerView, t *segment.LoopStats, r rate) WorkerStatus {
+	return WorkerStatus{
+		Index: w.Index, PID: w.PID, Node: w.Node, CPUs: w.CPUs, Loops: w.Loops,
+		State: w.State, Restarts: w.Restarts, Started: w.Started,
+		Process: usageNow(w.PID),
+		Traffic: Traffic{
+			Connections:       t.Connections.Load(),
+			Idle:              t.Idle.Load(),
+			Active:            t.Active.Load(),
+			Accepted:          t.Accepted.Load(),
+			Requests:          t.Requests.Load(),
+			RequestsPerSecond: r.requests,
+			Utilisation:       r.utilisation,
+			BytesIn:           t.BytesIn.Load(),
+			BytesOut:          t.BytesOut.Load(),
+		},
+		Responses:    responses(t),
+		Refused:      refused(t),
+		AcceptPauses: t.AcceptPauses.Load(),
+		LogDropped:   t.LogDropped.Load(),
+		Panics:       t.Panics.Load(),
+	}
+}
+
+// classNames are the label values of response classes, by first digit.
+var classNames = [...]string{"none", "1xx", "2xx", "3xx", "4xx", "5xx"}
+
+func responses(t *segment.LoopStats) map[string]uint64 {
+	by := make(map[string]uint64, len(classNames))
+	for class, name := range classNames {
+		by[name] = t.Status[class].Load()
+	}
+	return by
+}
+
+func refused(t *segment.LoopStats) map[string]uint64 {
+	by := make(map[string]uint64)
+	for reason, name := range segment.ReasonNames {
+		if n := t.Refused[reason].Load(); n > 0 {
+			by[name] = n
+		}
+	}
+	return by
+}
+
+// newNodes sums workers by node, ascending. Utilisation is weighed by loops.
+func newNodes(workers []WorkerStatus) []NodeStatus {
+	nodes := []NodeStatus{}
+	for _, w := range workers {
+		i := slices.IndexFunc(nodes, func(n NodeStatus) bool { return n.Node == w.Node })
+		if i < 0 {
+			i = len(nodes)
+			nodes = append(nodes, NodeStatus{Node: w.Node})
+		}
+		nodes[i].add(w)
+	}
+	slices.SortFunc(nodes, func(a, b NodeStatus) int { return a.Node - b.Node })
+	return nodes
+}
+
+func (n *NodeStatus) add(w WorkerStatus) {
+	if loops := n.Loops + w.Loops; loops > 0 {
+		n.Utilisation = (n.Utilisation*float64(n.Loops) + w.Utilisation*float64(w.Loops)) / float64(loops)
+	}
+	n.Workers = append(n.Workers, w.Index)
+	n.Loops += w.Loops
+	n.Connections += w.Connections
+	n.Idle += w.Idle
+	n.Active += w.Active
+	n.Accepted += w.Accepted
+	n.Requests += w.Requests
+	n.RequestsPerSecond += w.RequestsPerSecond
+	n.BytesIn += w.BytesIn
+	n.BytesOut += w.BytesOut
+}
+
+// newFarms follows the order of the configuration.
+func newFarms(view View) []FarmStatus {
+	totals := serverTotals(view)
+	farms := []FarmStatus{}
+	for _, f := range view.Config().Farms {
+		farm := FarmStatus{Name: f.Name, Servers: []ServerStatus{}}
+		for _, s := range f.Servers {
+			farm.Servers = append(farm.Servers, newServer(s, totals[serverKey{f.Name, s.URL}]))
+		}
+		farms = append(farms, farm)
+	}
+	return farms
+}
+
+// serverKey is a server's identity.
+type serverKey struct{ farm, url string }
+
+// serverTotals sums each server over the workers. A server that has no slot yet,
+// in the moment of a reload, is missing.
+func serverTotals(view View) map[serverKey]*segment.ServerStats {
+	workers, totals := view.Workers(), make(map[serverKey]*segment.ServerStats)
+	for _, s := range view.Servers() {
+		sum := new(segment.ServerStats)
+		for _, w := range workers {
+			one := view.Segment().ServerTotals(w.Index, s.Slot)
+			sum.Merge(&one)
+		}
+		totals[serverKey{s.Farm, s.URL}] = sum
+	}
+	return totals
+}
+
+func newServer(c config.Server, t *segment.ServerStats) ServerStatus {
+	s := ServerStatus{URL: c.URL, Node: c.Node, Weight: c.Weight}
+	if t == nil {
+		return s
+	}
+	s.Requests = t.Requests.Load()
+	s.Failures = t.Failures.Load()
+	s.Retries = t.Retries.Load()
+	s.Connects = t.Connects.Load()
+	s.ConnectFailures = t.ConnectFails.Load()
+	s.Reused = t.Reused.Load()
+	s.Open = t.Open.Load()
+	s.Idle = t.Idle.Load()
+	s.InFlight = t.InFlight.Load()
+	s.BytesIn = t.BytesIn.Load()
+	s.BytesOut = t.BytesOut.Load()
+	s.Response = newDistribution(&t.Response)
+	return s
+}
+
+func newDistribution(h *segment.Histogram) Distribution {
+	return Distribution{
+		Count: h.Count(),
+		Mean:  h.Mean().Seconds(),
+		P50:   h.Quantile(0.5).Seconds(),
+		P90:   h.Quantile(0.9).Seconds(),
+		P99:   h.Quantile(0.99).Seconds(),
+		P999:  h.Quantile(0.999).Seconds(),
+	}
+}
+
+// usageNow is zero for a process that has gone, as a dead worker's has.
+func usageNow(pid int) Usage {
+	u, err := readUsage("/proc", pid)
+	if err != nil {
+		return Usage{}
+	}
+	return u
+}
