@@ -1,0 +1,131 @@
+package config
+
+import (
+	"net/url"
+	"strings"
+	"time"
+)
+
+// Default gives the configuration of a file that says nothing: all it lacks is a
+// farm.
+func Default() *Config {
+	return &Config{
+		Workers: Workers{Per: "node", Affinity: "hard", Memory: "prefer"},
+		Admin:   Admin{Listen: "127.0.0.1:9900"},
+		Log: Log{
+			Access: AccessLog{Path: "stdout", Format: "json", Buffer: 1 << 20, Flush: seconds(1)},
+			Level:  "info",
+		},
+		Limits: Limits{
+			Head: 64 << 10, Line: 16 << 10, Fields: 128, Requests: 100_000, ResponseHead: 64 << 10,
+		},
+		Timeouts: Timeouts{
+			Header: seconds(30), Idle: seconds(60), Body: seconds(30), Write: seconds(60),
+			Linger: seconds(5), Drain: seconds(30), Rate: 240,
+		},
+		Forward:   Forward{XForwarded: true, Via: "sluice", RequestID: true},
+		Listeners: []Listener{{Name: ":8080", Address: ":8080", Backlog: defaultBacklog}},
+	}
+}
+
+// defaultBacklog is the kernel's own net.core.somaxconn since Linux 5.4.
+const defaultBacklog = 4096
+
+// NewFarm gives a farm with all defaults and these servers.
+func NewFarm(name string, urls ...string) Farm {
+	farm := Farm{
+		Name:        name,
+		Host:        "preserve",
+		Connections: Connections{Idle: 256},
+		Timeouts: FarmTimeouts{
+			Connect: seconds(5), FirstByte: seconds(30), Idle: seconds(60),
+			KeepAlive: seconds(30), Continue: seconds(1),
+		},
+		Retries: 1,
+		FailFor: seconds(10),
+	}
+	for _, u := range urls {
+		server := Server{URL: u}
+		server.setDefaults()
+		farm.Servers = append(farm.Servers, server)
+	}
+	return farm
+}
+
+func (l *Listener) setDefaults() { l.Backlog = defaultBacklog }
+func (s *Server) setDefaults()   { s.Weight = 100 }
+
+func seconds(n int) Duration { return Duration(time.Duration(n) * time.Second) }
+
+// Simple gives the configuration of a sidecar: one listener, one server. An
+// empty listen is ":8080". Its Faults name the flags, --listen and --to.
+func Simple(listen, to string) (*Config, error) {
+	c := Default()
+	if listen != "" {
+		c.Listeners[0] = Listener{Name: listen, Address: listen, Backlog: defaultBacklog}
+	}
+	c.Farms = Farms{NewFarm("app", to)}
+	c.Normalize()
+	err := c.Validate()
+	faults, bad := err.(Faults)
+	if !bad {
+		return c, nil
+	}
+	flags := strings.NewReplacer("listeners[0].address", "--listen", "farms.app.servers[0].url", "--to")
+	for i := range faults {
+		faults[i].Path = flags.Replace(faults[i].Path)
+	}
+	return nil, faults
+}
+
+// Normalize fills in what follows from other values, for a Config that was made
+// by code: names of listeners, the route to an only farm, the plain form of
+// URLs. Load and Parse have done it already.
+func (c *Config) Normalize() {
+	c.derive(&report{})
+}
+
+// derive fills in what follows from other values. Where the operator set only
+// one of two related values, the default of the other gives way.
+func (c *Config) derive(r *report) {
+	if !r.wasSet("limits.line") {
+		c.Limits.Line = min(c.Limits.Line, c.Limits.Head)
+	}
+	for i := range c.Listeners {
+		if l := &c.Listeners[i]; l.Name == "" {
+			l.Name = l.Address
+		}
+	}
+	for i := range c.Farms {
+		f := &c.Farms[i]
+		at := join("farms", f.Name)
+		if f.Connections.Max > 0 && !r.wasSet(at+".connections.idle") {
+			f.Connections.Idle = min(f.Connections.Idle, f.Connections.Max)
+		}
+		if !r.wasSet(at + ".timeouts.continue") {
+			f.Timeouts.Continue = min(f.Timeouts.Continue, f.Timeouts.FirstByte)
+		}
+		for j := range f.Servers {
+			f.Servers[j].URL = plainURL(f.Servers[j].URL)
+		}
+	}
+	if len(c.Routes) == 0 && len(c.Farms) == 1 {
+		c.Routes = []Route{{Farm: c.Farms[0].Name}}
+	}
+}
+
+// plainURL takes away what makes two spellings of one server differ: the case
+// of scheme and host, and a lone slash at the end. What is no good URL it leaves
+// as it is.
+func plainURL(text string) string {
+	u, err := url.Parse(text)
+	if err != nil || !strings.EqualFold(u.Scheme, "http") || u.Host == "" || u.User != nil {
+		return text
+	}
+	scheme, rest, _ := strings.Cut(text, "://")
+	host := strings.TrimSuffix(rest, "/")
+	if strings.ContainsAny(host, "/?#") {
+		return text
+	}
+	return strings.ToLower(scheme + "://" + host)
+}
