@@ -1,0 +1,335 @@
+package reactor
+
+import (
+	"io"
+	"net"
+	"net/netip"
+	"os"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// Conn is a stream socket on a loop. It is a net.Conn and a Stream; at most one
+// task reads and one task writes at a time. Loop only.
+//
+// Readiness is remembered: epoll is edge-triggered, so readable stays true until
+// a read comes up short.
+type Conn struct {
+	loop *Loop
+	fd   int
+	peer netip.AddrPort
+
+	readable, writable bool
+	ended              bool // the peer sends no more, or the socket has failed: a read will not wait
+	hung               bool // reset, or ended both ways
+	closed             bool
+
+	reader, writer *task // parked in Read or Await, and in Write
+	idle           Job   // started when a conn without a task becomes ready
+	hangup         Job
+	failure        error // given by Abort
+
+	readBy, writeBy int64 // deadlines, loop time; 0: none
+	timer           timer // armed for the earlier of the two, or before
+}
+
+const connEvents = unix.EPOLLIN | unix.EPOLLOUT | unix.EPOLLRDHUP | unix.EPOLLET&0xffffffff
+
+// Adopt makes a connected, non-blocking socket a Conn of this loop, which closes
+// it when it fails. peer may be the zero AddrPort.
+func (l *Loop) Adopt(fd int, peer netip.AddrPort) (*Conn, error) {
+	c := &Conn{loop: l, fd: fd, peer: peer, writable: true}
+	c.timer.owner = c
+	if err := l.register(fd, connEvents, c); err != nil {
+		closeFD(fd)
+		return nil, err
+	}
+	return c, nil
+}
+
+// Detach takes the socket off this loop and returns it, for Adopt on another.
+// Nothing may be waiting on the connection.
+func (c *Conn) Detach() (fd int) {
+	epollCtl(c.loop.epoll, unix.EPOLL_CTL_DEL, c.fd, 0, 0)
+	c.idle = nil
+	c.retire()
+	return c.fd
+}
+
+// Peer is the other end's address; zero for Unix sockets.
+func (c *Conn) Peer() netip.AddrPort { return c.peer }
+
+// events marks what has become possible and makes who waits for it ready.
+func (c *Conn) events(mask uint32) {
+	if mask&(unix.EPOLLIN|unix.EPOLLRDHUP|unix.EPOLLHUP|unix.EPOLLERR) != 0 {
+		c.readable = true
+		c.ended = c.ended || mask&^uint32(unix.EPOLLIN|unix.EPOLLOUT) != 0
+		c.wakeReader()
+	}
+	if mask&(unix.EPOLLOUT|unix.EPOLLHUP|unix.EPOLLERR) != 0 {
+		c.writable = true
+		c.loop.wake(c.writer)
+	}
+	if mask&(unix.EPOLLHUP|unix.EPOLLERR) != 0 {
+		c.hung = true
+		c.reportHangup()
+	}
+}
+
+func (c *Conn) reportHangup() {
+	if job := c.hangup; job != nil {
+		c.hangup = nil
+		job.Run()
+	}
+}
+
+// wakeReader readies the task that reads, or starts the idle job.
+func (c *Conn) wakeReader() {
+	if job := c.idle; job != nil {
+		c.idle = nil
+		c.loop.Go(job)
+		return
+	}
+	c.loop.wake(c.reader)
+}
+
+// Read implements net.Conn. It waits only if the socket has nothing.
+func (c *Conn) Read(p []byte) (int, error) {
+	for {
+		if err := c.Await(); err != nil {
+			return 0, err
+		}
+		n, e := recv(c.fd, p)
+		switch {
+		case e == 0 && n > 0:
+			if n < len(p) && !c.ended {
+				c.readable = false // epoll(7): a short read means that the socket is empty
+			}
+			c.loop.spent(n)
+			return n, nil
+		case e == unix.EAGAIN && c.ended:
+			return 0, io.ErrUnexpectedEOF
+		case e == unix.EAGAIN:
+			c.readable = false
+		case e == unix.EINTR:
+		case e != 0:
+			return 0, opError("read", e)
+		case len(p) == 0:
+			return 0, nil
+		default:
+			return 0, io.EOF
+		}
+	}
+}
+
+// Await implements Stream.
+func (c *Conn) Await() error {
+	for {
+		switch {
+		case c.closed:
+			return net.ErrClosed
+		case c.failure != nil:
+			return c.failure
+		case c.readable:
+			return nil
+		case c.readBy != 0 && c.loop.now >= c.readBy:
+			return os.ErrDeadlineExceeded
+		}
+		c.reader = c.loop.current
+		c.loop.park()
+		c.reader = nil
+	}
+}
+
+// Ready implements Stream.
+func (c *Conn) Ready() bool { return c.readable || c.closed || c.failure != nil }
+
+// Ended reports that the peer sends no more: a kept connection in this state is
+// of no use.
+func (c *Conn) Ended() bool { return c.ended || c.closed || c.failure != nil }
+
+// Idle implements Stream.
+func (c *Conn) Idle(job Job) bool {
+	if c.Ready() {
+		c.loop.Go(job)
+		return true
+	}
+	c.idle = job
+	return true
+}
+
+// Write implements net.Conn. It returns when the kernel has taken all of p.
+func (c *Conn) Write(p []byte) (int, error) {
+	for done := 0; ; {
+		n, e := 0, syscall.Errno(unix.EAGAIN)
+		if c.writable && !c.closed && c.failure == nil {
+			n, e = send(c.fd, p[done:])
+		}
+		switch e {
+		case 0:
+			if done += n; done == len(p) {
+				c.loop.spent(n)
+				return done, nil
+			}
+		case unix.EAGAIN:
+			c.writable = false
+			if err := c.awaitWritable(); err != nil {
+				return done, err
+			}
+		case unix.EINTR:
+		default:
+			return done, opError("write", e)
+		}
+	}
+}
+
+func (c *Conn) awaitWritable() error {
+	for {
+		switch {
+		case c.closed:
+			return net.ErrClosed
+		case c.failure != nil:
+			return c.failure
+		case c.writable:
+			return nil
+		case c.writeBy != 0 && c.loop.now >= c.writeBy:
+			return os.ErrDeadlineExceeded
+		}
+		c.writer = c.loop.current
+		c.loop.park()
+		c.writer = nil
+	}
+}
+
+// OnHangup implements Stream.
+func (c *Conn) OnHangup(job Job) {
+	c.hangup = job
+	if c.hung {
+		c.reportHangup()
+	}
+}
+
+// Abort implements Stream.
+func (c *Conn) Abort(err error) {
+	if c.failure == nil {
+		c.failure = err
+	}
+	c.wakeReader()
+	c.loop.wake(c.writer)
+}
+
+// SetReadTimeout implements Stream.
+func (c *Conn) SetReadTimeout(d time.Duration) {
+	if c.readBy = 0; d > 0 {
+		c.readBy = c.loop.now + int64(d)
+		c.loop.wheel.arm(&c.timer, c.readBy)
+	}
+}
+
+// SetWriteTimeout implements Stream.
+func (c *Conn) SetWriteTimeout(d time.Duration) {
+	if c.writeBy = 0; d > 0 {
+		c.writeBy = c.loop.now + int64(d)
+		c.loop.wheel.arm(&c.timer, c.writeBy)
+	}
+}
+
+// SetReadDeadline implements net.Conn; a time in the past ends a waiting Read.
+func (c *Conn) SetReadDeadline(t time.Time) error {
+	c.SetReadTimeout(untilDeadline(t))
+	return nil
+}
+
+// SetWriteDeadline implements net.Conn.
+func (c *Conn) SetWriteDeadline(t time.Time) error {
+	c.SetWriteTimeout(untilDeadline(t))
+	return nil
+}
+
+// SetDeadline implements net.Conn.
+func (c *Conn) SetDeadline(t time.Time) error {
+	c.SetReadDeadline(t)
+	return c.SetWriteDeadline(t)
+}
+
+func untilDeadline(t time.Time) time.Duration {
+	if t.IsZero() {
+		return 0
+	}
+	return max(time.Until(t), 1)
+}
+
+// expire wakes whoever has waited for too long, and arms the timer for the
+// deadline that is still to come.
+func (c *Conn) expire(now int64) {
+	next := int64(0)
+	if c.readBy != 0 {
+		if now >= c.readBy {
+			c.wakeReader()
+		} else {
+			next = c.readBy
+		}
+	}
+	if c.writeBy != 0 {
+		if now >= c.writeBy {
+			c.loop.wake(c.writer)
+		} else if next == 0 || c.writeBy < next {
+			next = c.writeBy
+		}
+	}
+	if next != 0 {
+		c.loop.wheel.arm(&c.timer, next)
+	}
+}
+
+// Close implements net.Conn. Who waits on the connection sees net.ErrClosed.
+func (c *Conn) Close() error {
+	if c.closed {
+		return net.ErrClosed
+	}
+	c.retire()
+	closeFD(c.fd)
+	return nil
+}
+
+// retire ends the Conn but not its socket.
+func (c *Conn) retire() {
+	c.closed = true
+	c.hangup = nil
+	c.loop.forget(c.fd)
+	c.loop.wheel.disarm(&c.timer)
+	c.wakeReader()
+	c.loop.wake(c.writer)
+}
+
+func (c *Conn) shut() { c.Close() }
+
+// LocalAddr implements net.Conn.
+func (c *Conn) LocalAddr() net.Addr {
+	sa, err := unix.Getsockname(c.fd)
+	if err != nil {
+		return &net.TCPAddr{}
+	}
+	return tcpAddr(sa)
+}
+
+// RemoteAddr implements net.Conn.
+func (c *Conn) RemoteAddr() net.Addr { return net.TCPAddrFromAddrPort(c.peer) }
+
+func tcpAddr(sa unix.Sockaddr) net.Addr {
+	switch a := sa.(type) {
+	case *unix.SockaddrInet4:
+		return &net.TCPAddr{IP: a.Addr[:], Port: a.Port}
+	case *unix.SockaddrInet6:
+		return &net.TCPAddr{IP: a.Addr[:], Port: a.Port}
+	case *unix.SockaddrUnix:
+		return &net.UnixAddr{Name: a.Name, Net: "unix"}
+	}
+	return &net.TCPAddr{}
+}
+
+func opError(op string, e syscall.Errno) error {
+	return &net.OpError{Op: op, Net: "tcp", Err: os.NewSyscallError(op, e)}
+}

@@ -1,0 +1,69 @@
+package reactor
+
+import (
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// lingerBytes is the most that is read and thrown away before a connection is
+// closed regardless: enough for an upload that was refused in its first moments.
+const lingerBytes = 8 << 20
+
+// lingering is a Conn that only reads to throw away. It has no task while the
+// peer is silent.
+type lingering struct {
+	*Conn
+	left int
+}
+
+// Linger implements Stream. The caller must not touch the connection again.
+func (c *Conn) Linger(d time.Duration) {
+	if c.closed {
+		return
+	}
+	if c.ended || c.failure != nil || d <= 0 {
+		c.Close()
+		return
+	}
+	shutdownWrite(c.fd)
+	c.hangup = nil
+	c.SetWriteTimeout(0)
+	c.SetReadTimeout(d)
+	c.Idle(&lingering{Conn: c, left: lingerBytes})
+}
+
+// Run throws away what is there; at the end of the stream, of the time or of the
+// patience it closes.
+func (g *lingering) Run() {
+	c := g.Conn
+	if c.closed {
+		return
+	}
+	scratch := c.loop.trash()
+	for c.readable && c.loop.now < c.readBy && g.left > 0 {
+		n, e := recv(c.fd, scratch)
+		if e == unix.EAGAIN {
+			c.readable = c.ended
+			break
+		}
+		if n <= 0 || e != 0 {
+			g.left = 0
+			break
+		}
+		g.left -= n
+		c.loop.spent(n)
+	}
+	if g.left <= 0 || c.loop.now >= c.readBy || c.ended {
+		c.Close()
+		return
+	}
+	c.Idle(g)
+}
+
+func (l *Loop) trash() []byte {
+	if l.scratch == nil {
+		l.scratch = make([]byte, 64<<10)
+	}
+	return l.scratch
+}
