@@ -2,6 +2,7 @@ package reactor
 
 import (
 	"net/netip"
+	"os"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -22,12 +23,15 @@ type Listener struct {
 	closed bool
 }
 
-// Listen hands every connection that arrives at fd, a listening, non-blocking
-// TCP socket, to take, which runs on the loop outside any task. fd stays the
+// Listen hands every connection that arrives at fd, a listening TCP
+// socket, to take, which runs on the loop outside any task. fd stays the
 // caller's until Listener.Close.
 func (l *Loop) Listen(fd int, take func(*Conn)) (*Listener, error) {
 	ln := &Listener{loop: l, fd: fd, take: take}
 	ln.timer.owner = ln
+	if err := unix.SetNonblock(fd, true); err != nil {
+		return nil, os.NewSyscallError("fcntl", err)
+	}
 	// What is accepted inherits the option from the listening socket.
 	unix.SetsockoptInt(fd, unix.IPPROTO_TCP, unix.TCP_NODELAY, 1)
 	if err := l.register(fd, unix.EPOLLIN, ln); err != nil {
