@@ -54,6 +54,7 @@ type Traffic struct {
 	Active            int64   `json:"active"`      // requests in progress
 	Accepted          uint64  `json:"accepted"`    // connections
 	Requests          uint64  `json:"requests"`
+	BusySeconds       float64 `json:"busy_seconds"`        // all loops together, not asleep
 	RequestsPerSecond float64 `json:"requests_per_second"` // over the last 5 to 10 s
 	Utilisation       float64 `json:"utilisation"`         // share of the loops' time not asleep, 0 to 1, over the same
 	BytesIn           uint64  `json:"bytes_in"`            // from clients
@@ -151,6 +152,7 @@ func newWorker(w WorkerView, t *segment.LoopStats, r rate) WorkerStatus {
 			Active:            t.Active.Load(),
 			Accepted:          t.Accepted.Load(),
 			Requests:          t.Requests.Load(),
+			BusySeconds:       time.Duration(t.BusyNanos.Load()).Seconds(),
 			RequestsPerSecond: r.requests,
 			Utilisation:       r.utilisation,
 			BytesIn:           t.BytesIn.Load(),
@@ -211,6 +213,7 @@ func (n *NodeStatus) add(w WorkerStatus) {
 	n.Active += w.Active
 	n.Accepted += w.Accepted
 	n.Requests += w.Requests
+	n.BusySeconds += w.BusySeconds
 	n.RequestsPerSecond += w.RequestsPerSecond
 	n.BytesIn += w.BytesIn
 	n.BytesOut += w.BytesOut
