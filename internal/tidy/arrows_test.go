@@ -1,0 +1,197 @@
+package tidy
+
+import (
+	"fmt"
+	"maps"
+	"path"
+	"slices"
+	"strings"
+)
+
+// row says which packages of this module one package may import.
+type row struct {
+	from string
+	to   []string
+	why  string // what the package is, and so why it needs those
+}
+
+// arrows are all imports inside the module. Arrows point down this list: a row
+// may only name packages of later rows. A new arrow is a design decision; its
+// reason stands in the commit that adds it here.
+//
+// The benches are not here: they look at Sluice from outside (benchesRule).
+var arrows = []row{
+	{"cmd/sluice", to("admin", "config", "demo", "supervisor", "topology", "worker"), "the program: each command wires one role"},
+
+	{"internal/demo", to("affinity", "config", "placement", "topology"), "app workers on their nodes, and a configuration for them"},
+	{"internal/supervisor", to("admin", "affinity", "config", "placement", "segment", "spec", "topology"), "processes and sockets: no traffic"},
+	{"internal/admin", to("config", "segment", "spec"), "what an operator sees: reads the segment, knows no worker"},
+
+	{"internal/worker", to("accesslog", "affinity", "config", "http1", "message", "proxy", "reactor", "route", "segment", "spec", "upstream"), "the only one that knows all of traffic"},
+	{"internal/proxy", to("accesslog", "config", "http1", "message", "route", "segment", "upstream"), "one exchange: the numbered steps"},
+	{"internal/upstream", to("config", "reactor", "segment"), "servers and their connections: bytes, no messages"},
+	{"internal/accesslog", to("config", "segment"), "a line for each request: told everything, asks nobody"},
+	{"internal/route", to("config"), "an immutable table"},
+	{"internal/http1", to("message"), "a codec: no logs, no clock, no connection"},
+	{"internal/message", nil, "the one message form"},
+	{"internal/reactor", to("segment"), "loops, which count into the segment: no HTTP"},
+
+	{"internal/affinity", to("placement", "topology"), "applies a plan"},
+	{"internal/placement", to("topology"), "makes a plan"},
+	{"internal/topology", nil, "reads the machine"},
+	{"internal/spec", to("config"), "what crosses from supervisor to worker"},
+	{"internal/segment", nil, "what both share"},
+	{"internal/config", nil, "names and defaults"},
+
+	{"internal/testkit", nil, "for tests"},
+	{"internal/tidy", nil, "tests only"},
+}
+
+// to names internal packages.
+func to(names ...string) []string {
+	for i, name := range names {
+		names[i] = "internal/" + name
+	}
+	return names
+}
+
+// Supervisor and worker are two programs in one binary. A package of both is a
+// place where traffic and administration would meet, so each has a reason.
+var (
+	supervisorSide = to("supervisor", "admin", "demo")
+	workerSide     = to("worker")
+	sharedBySides  = map[string]string{
+		"internal/spec":      "it is what crosses",
+		"internal/segment":   "it is what crosses",
+		"internal/config":    "the spec carries it",
+		"internal/affinity":  "the supervisor places processes, a worker pins its loops",
+		"internal/placement": "affinity applies its plan",
+		"internal/topology":  "placement's plan names its CPUs",
+	}
+)
+
+// arrowsRule holds the imports of code that is no test against the table.
+func arrowsRule(table []row) rule {
+	return func(tr *tree) []string {
+		faults := upwardArrows(table)
+		graph := imports(tr)
+		for _, from := range slices.Sorted(maps.Keys(graph)) {
+			if inBench(from) {
+				faults = append(faults, benchArrows(from, graph[from])...)
+				continue
+			}
+			i := slices.IndexFunc(table, func(r row) bool { return r.from == from })
+			if i < 0 {
+				faults = append(faults, fmt.Sprintf("%s: is not in the table of arrows; add a row to internal/tidy/arrows_test.go above all that it imports", from))
+				continue
+			}
+			faults = append(faults, table[i].compare(graph[from])...)
+		}
+		return faults
+	}
+}
+
+// upwardArrows finds rows that allow what stands above them or nowhere.
+func upwardArrows(table []row) []string {
+	var faults []string
+	for i, r := range table {
+		for _, to := range r.to {
+			if !slices.ContainsFunc(table[i+1:], func(below row) bool { return below.from == to }) {
+				faults = append(faults, fmt.Sprintf("%s: the table allows an arrow to %s, which has no row below; move the rows", r.from, to))
+			}
+		}
+	}
+	return faults
+}
+
+// compare finds arrows of one package that are not in its row, and those in its
+// row that it does not use: a permission that nobody needs is not a decision.
+func (r row) compare(used []string) []string {
+	var faults []string
+	for _, to := range used {
+		if !slices.Contains(r.to, to) {
+			faults = append(faults, fmt.Sprintf("%s: imports %s, but is %q; invert the need, or add the arrow to internal/tidy/arrows_test.go and say why in the commit", r.from, to, r.why))
+		}
+	}
+	for _, to := range r.to {
+		if !slices.Contains(used, to) {
+			faults = append(faults, fmt.Sprintf("%s: no longer imports %s; remove the arrow from internal/tidy/arrows_test.go", r.from, to))
+		}
+	}
+	return faults
+}
+
+// benchArrows finds imports of a bench that reach into Sluice.
+func benchArrows(from string, used []string) []string {
+	var faults []string
+	for _, to := range used {
+		if !inBench(to) {
+			faults = append(faults, fmt.Sprintf("%s: imports %s; a bench treats Sluice like its peers, from outside", from, to))
+		}
+	}
+	return faults
+}
+
+func inBench(dir string) bool { return dir == "bench" || strings.HasPrefix(dir, "bench/") }
+
+// imports is the graph of the module: for each package the directories of this
+// module that its code imports, tests aside.
+func imports(tr *tree) map[string][]string {
+	graph := map[string][]string{}
+	for dir, files := range tr.packages() {
+		var used []string
+		for _, f := range files {
+			for _, spec := range f.syntax.Imports {
+				if to, ours := strings.CutPrefix(importPath(spec), module+"/"); ours {
+					used = append(used, to)
+				}
+			}
+		}
+		slices.Sort(used)
+		graph[dir] = slices.Compact(used)
+	}
+	return graph
+}
+
+// sidesRule finds packages that both sides reach, over any number of arrows,
+// without a reason.
+func sidesRule(one, other []string, shared map[string]string) rule {
+	return func(tr *tree) []string {
+		graph := imports(tr)
+		left, right := reach(graph, one), reach(graph, other)
+		var faults []string
+		for _, dir := range slices.Sorted(maps.Keys(left)) {
+			if right[dir] && shared[dir] == "" {
+				faults = append(faults, fmt.Sprintf("%s: is reached from the supervisor and from the worker, which share only %v; split it", dir, slices.Sorted(maps.Keys(shared))))
+			}
+		}
+		return faults
+	}
+}
+
+// reach is everything that the given packages import, and they themselves.
+func reach(graph map[string][]string, from []string) map[string]bool {
+	seen := map[string]bool{}
+	for queue := slices.Clone(from); len(queue) > 0; queue = queue[1:] {
+		if !seen[queue[0]] {
+			seen[queue[0]] = true
+			queue = append(queue, graph[queue[0]]...)
+		}
+	}
+	return seen
+}
+
+// testPackageRule keeps a package that is made for tests out of other code.
+func testPackageRule(testOnly string) rule {
+	return func(tr *tree) []string {
+		var faults []string
+		for _, f := range tr.goFiles() {
+			for _, spec := range f.syntax.Imports {
+				if importPath(spec) == path.Join(module, testOnly) && !f.isTest() && f.dir() != testOnly {
+					faults = append(faults, tr.fault(spec.Pos(), "imports %s outside a test", testOnly))
+				}
+			}
+		}
+		return faults
+	}
+}
