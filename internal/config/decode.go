@@ -1,6 +1,7 @@
 package config
 
 import (
+	"cmp"
 	"reflect"
 	"slices"
 	"strconv"
@@ -133,6 +134,12 @@ func wrongScalar(n *yaml.Node, kind reflect.Kind) *problem {
 
 var scalarNames = map[reflect.Kind]string{reflect.Int: "a whole number", reflect.Bool: "true or false"}
 
+// boolWords are what people write, and other versions of YAML take, for a boolean.
+var boolWords = map[string]string{
+	"yes": "true", "y": "true", "on": "true", "1": "true", "true": "true", "enabled": "true",
+	"no": "false", "n": "false", "off": "false", "0": "false", "false": "false", "disabled": "false",
+}
+
 func isBool(text string) bool { return text == "true" || text == "false" }
 
 // plainTypes are the types that Go has itself.
@@ -146,8 +153,7 @@ var plainTypes = map[reflect.Kind]func(text string, into reflect.Value) *problem
 	},
 	reflect.Bool: func(text string, into reflect.Value) *problem {
 		if !isBool(text) {
-			word := strconv.FormatBool(slices.Contains([]string{"yes", "on", "y", "1", "true"}, strings.ToLower(text)))
-			return &problem{"true or false belongs here", "write " + word}
+			return &problem{"true or false belongs here", "write " + cmp.Or(boolWords[strings.ToLower(text)], "true or false")}
 		}
 		into.SetBool(text == "true")
 		return nil
@@ -260,8 +266,9 @@ func (d *decoder) entries(n *yaml.Node, path string) []entry {
 		case isMerge(key):
 			continue
 		case key.Kind != yaml.ScalarNode:
-			d.places[path+".?"] = place{line: key.Line, column: key.Column}
-			d.add(path+".?", "", problem{"a key is one word, not " + kindName(key), ""})
+			at = join(path, "?")
+			d.places[at] = place{line: key.Line, column: key.Column}
+			d.add(at, "", problem{"a key is one word, not " + kindName(key), ""})
 		case again:
 			kept := d.places[at]
 			d.places[at] = place{line: key.Line, column: key.Column}

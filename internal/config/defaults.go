@@ -89,7 +89,7 @@ func (c *Config) Normalize() {
 // one of two related values, the default of the other gives way.
 func (c *Config) derive(r *report) {
 	if !r.wasSet("limits.line") {
-		c.Limits.Line = min(c.Limits.Line, c.Limits.Head)
+		c.Limits.Line = min(c.Limits.Line, max(c.Limits.Head, minHead))
 	}
 	for i := range c.Listeners {
 		if l := &c.Listeners[i]; l.Name == "" {

@@ -67,6 +67,8 @@ func (k *checker) hostForServers(host, at string) {
 	case host == "preserve" || host == "server":
 	case slip:
 		k.add(at, host, problem{"neither preserve nor server", "did you mean " + quote(near) + "?"})
+	case host == "":
+		k.add(at, host, problem{"no host", "write preserve, server or a name"})
 	case hasPort && !isPort(port):
 		k.add(at, host, problem{"the port is not a number from 1 to 65535", "write " + quote(name)})
 	default:
@@ -127,7 +129,7 @@ func checkURL(text string) *problem {
 		return &problem{"a URL holds ASCII without spaces", form}
 	case strings.HasPrefix(text, "unix:"):
 		return &problem{"a Unix socket is given as a URL", "write " + quote("http+unix://"+strings.TrimPrefix(strings.TrimPrefix(text, "unix:"), "//"))}
-	case strings.HasPrefix(text, "/"):
+	case strings.HasPrefix(text, "/") && !strings.HasPrefix(text, "//"):
 		return &problem{"a URL begins with its scheme", "write " + quote("http+unix://"+text)}
 	case !ok && isPort(text):
 		return &problem{"a URL names its scheme and host", "write " + quote("http://127.0.0.1:"+text)}
@@ -167,7 +169,10 @@ func checkAuthority(rest string) *problem {
 		return &problem{"a user and password in a URL are not sent anywhere", "write " + quote("http://"+authority[at+1:])}
 	}
 	host, port, hasPort := cutPort(authority)
+	ip, err := netip.ParseAddr(authority)
 	switch {
+	case err == nil && ip.Is6():
+		return &problem{"an IPv6 address stands in brackets", "write " + quote("http://["+authority+"]")}
 	case path != "" && path != "/":
 		return &problem{"a server's URL has no path, query or fragment: the request's is used", "write " + quote("http://"+authority)}
 	case host == "":
@@ -175,17 +180,14 @@ func checkAuthority(rest string) *problem {
 	case hasPort && !isPort(port):
 		return &problem{"the port is not a number from 1 to 65535", "write " + quote("http://"+host+":3000")}
 	}
-	if p := checkHost(host); p != nil {
-		return p
-	}
-	return nil
+	return checkHost(host)
 }
 
 // cutPort takes the port off host:port. Without a port the host is all of it,
 // and so it is for an IPv6 address that lacks its brackets.
 func cutPort(authority string) (host, port string, found bool) {
 	colon := strings.LastIndexByte(authority, ':')
-	if colon < 0 || strings.HasSuffix(authority, "]") {
+	if colon < 0 || strings.HasPrefix(authority, "[") && colon < strings.IndexByte(authority+"]", ']') {
 		return authority, "", false
 	}
 	host = authority[:colon]

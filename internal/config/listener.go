@@ -22,7 +22,7 @@ func (k *checker) listeners() {
 		k.address(at+".address", l.Address, sockets)
 		checkBounds(k, strconv.Itoa, []bound[int]{{at + ".backlog", l.Backlog, 1, maxBacklog}})
 		if first, taken := names[l.Name]; taken && l.Name != l.Address {
-			k.add(at+".name", l.Name, problem{"the name of " + first + " too", "give each listener its own"})
+			k.add(at+".name", l.Name, problem{"the name of " + first + " too", "give each listener its own name"})
 		} else if !taken {
 			names[l.Name] = at
 		}
@@ -41,6 +41,8 @@ func (k *checker) adminAddress(sockets map[string]string) {
 	case unix && len(path) > maxSocketPath:
 		k.add(at, listen, problem{"the path is longer than the " + strconv.Itoa(maxSocketPath) + " bytes of a socket's name", "use a shorter one"})
 	case unix:
+	case isPort(listen):
+		k.add(at, listen, problem{"a port without its address", "write " + quote("127.0.0.1:"+listen)})
 	default:
 		k.address(at, listen, sockets)
 	}
@@ -63,7 +65,7 @@ func (k *checker) address(at, address string, sockets map[string]string) {
 	}
 	key := host + ":" + port
 	if first, taken := sockets[key]; taken {
-		k.add(at, address, problem{"the address of " + first + " too", "use another port"})
+		k.add(at, address, problem{"taken by " + first, "use another port"})
 		return
 	}
 	sockets[key] = at
@@ -81,7 +83,7 @@ func splitAddress(address string) (host, port string, p *problem) {
 		return "", "", &problem{"a port without its colon", "write " + quote(":"+address)}
 	case strings.Contains(address, "://"):
 		return "", "", &problem{"an address is not a URL", form}
-	case colon < 0:
+	case colon < 0 || address[len(address)-1] == ']':
 		return "", "", &problem{"no port", "write " + quote(address+":8080")}
 	}
 	host, port = address[:colon], address[colon+1:]

@@ -104,6 +104,7 @@ var (
 	syntaxLine    = regexp.MustCompile(`^(?:yaml: )?(?:line (\d+): )?(.*)$`)
 	unknownAnchor = regexp.MustCompile(`unknown anchor '(.*)' referenced`)
 	tabIndent     = regexp.MustCompile(`^ *\t`)
+	bareWildcard  = regexp.MustCompile(`[:\[,-] *(\*[^ ,}\]]*)`)
 )
 
 // syntaxFault turns the parser's error into a fault, with a cure for the slips
@@ -145,6 +146,9 @@ func mendSyntax(fault *Fault, lines []string) {
 		case tabIndent.MatchString(line):
 			fault.Line, fault.Cure = from+i+1, "indent with spaces, not with tabs"
 			return
+		case strings.Contains(fault.Rule, "expected alphabetic") && bareWildcard.MatchString(line):
+			fault.Line, fault.Cure = from+i+1, "put quotes around "+bareWildcard.FindStringSubmatch(line)[1]
+			return
 		case strings.ContainsAny(line, "{[") && strings.Contains(line, ": ${"):
 			fault.Line, fault.Cure = from+i+1, `within { } and [ ] quote a variable: "${NAME}"`
 			return
@@ -159,5 +163,7 @@ func mendSyntax(fault *Fault, lines []string) {
 		fault.Cure = "close each { and [ that opens here, and put commas between the elements"
 	case strings.Contains(fault.Rule, "expected ':'"):
 		fault.Cure = `write "key: value"`
+	default:
+		fault.Cure = `quote a value that begins with one of * & ! % @ [ { or that holds ": " or " #"`
 	}
 }

@@ -8,13 +8,14 @@ const maxNameBytes = 64
 
 // nearest finds the name that was probably meant: the one with the fewest slips
 // (a letter too much, too few, another, or two swapped), if they are few for its
-// length; or the only one that begins with what was written.
+// length; else the only one that begins what was written, or is begun by it.
 func nearest(written string, names []string) (string, bool) {
 	if len(written) > maxNameBytes {
 		return "", false
 	}
 	plain := plainName(written)
-	best, slips, begins, longer := "", len(plain)/3+1, 0, ""
+	best, slips := "", maxNameBytes
+	var kin []string
 	for _, name := range names {
 		if len(name) > maxNameBytes {
 			continue
@@ -24,12 +25,13 @@ func nearest(written string, names []string) (string, bool) {
 		if n := distance(plain, candidate); n <= max(allowed, 1) && n < slips && n < len(candidate) {
 			best, slips = name, n
 		}
-		if len(plain) >= 3 && strings.HasPrefix(candidate, plain) {
-			begins, longer = begins+1, name
+		begins := strings.HasPrefix(candidate, plain) || strings.HasPrefix(plain, candidate)
+		if begins && min(len(plain), len(candidate)) >= 3 {
+			kin = append(kin, name)
 		}
 	}
-	if best == "" && begins == 1 {
-		best = longer
+	if best == "" && len(kin) == 1 {
+		best = kin[0]
 	}
 	return best, best != ""
 }
@@ -84,5 +86,5 @@ func didYouMean(written string, names []string, kind string) string {
 	if name, ok := nearest(written, names); ok {
 		return "did you mean " + quote(name) + "?"
 	}
-	return kind + ": " + list(names, "and")
+	return kind + " " + list(names, "and")
 }

@@ -51,10 +51,10 @@ func (d *decoder) unknownKey(key string, in reflect.Type, path string) {
 	}
 	cure := "known here: " + list(keysOf(in), "and")
 	near, found := nearest(key, keysOf(in))
-	home, elsewhere := homes()[key]
+	home, elsewhere := homes()[plainName(key)]
 	switch {
 	case found && elsewhere:
-		cure = "did you mean " + quote(near) + "? " + quote(key) + " belongs in " + home
+		cure = "did you mean " + quote(near) + "? (" + quote(key) + " belongs in " + home + ")"
 	case found:
 		cure = "did you mean " + quote(near) + "?"
 	case elsewhere:
@@ -66,10 +66,12 @@ func (d *decoder) unknownKey(key string, in reflect.Type, path string) {
 	}
 }
 
-// homes gives each key that stands in one place only, with that place.
+// homes gives each key, in its plain spelling, that stands in one place only,
+// with that place.
 var homes = sync.OnceValue(func() map[string]string {
 	found := map[string]string{}
 	visitKeys(reflect.TypeFor[Config](), "", func(key, in string) {
+		key = plainName(key)
 		if _, several := found[key]; several || in == "" {
 			found[key] = ""
 			return

@@ -129,7 +129,7 @@ func parseSignedSize(text string) (Size, *problem) {
 	}
 	n, err := strconv.ParseInt(number, 10, 64)
 	if err != nil || n > math.MaxInt64/unit || n < math.MinInt64/unit {
-		return 0, &problem{"larger than any size can be", "for no limit, where there may be none, write 0"}
+		return 0, &problem{"larger than any size can be", "write 0 where no limit is meant"}
 	}
 	return Size(n * unit), nil
 }
