@@ -146,7 +146,7 @@ func (l *Loop) turn() {
 func (l *Loop) sleep() int {
 	l.sleeping.Store(true)
 	defer l.sleeping.Store(false)
-	if l.pending.Load() { // came between runSubmitted and the store above
+	if l.closing || l.pending.Load() { // a Submit may have come between runSubmitted and the store above
 		return 0
 	}
 	asleep := nanotime()
