@@ -241,7 +241,9 @@ func (l *Loop) end() {
 	}
 	for range endingRounds {
 		for t := range l.tasks {
-			l.wake(t)
+			if t.job != nil {
+				l.wake(t)
+			}
 		}
 		l.runReady()
 	}
