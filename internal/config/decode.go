@@ -12,7 +12,7 @@ import (
 
 // maxNodes bounds how many values are decoded, those that aliases repeat counted
 // each time. Without it nine lines of nested aliases make a thousand million.
-const maxNodes = 200_000
+const maxNodes = 100_000
 
 // decoder lays a tree of YAML nodes onto a Config that holds the defaults. It
 // goes by the types and yaml tags of the Config, and notes the place of each
@@ -47,10 +47,10 @@ func (d *decoder) value(n *yaml.Node, into reflect.Value, path string) {
 		n = n.Alias
 	}
 	switch d.nodes++; {
-	case d.nodes == maxNodes:
-		d.fail(path, "", problem{"the file holds too many values, aliases counted as often as used", "write at most " + strconv.Itoa(maxNodes)})
+	case d.nodes > maxNodes:
+		d.tooMany(path)
 		return
-	case d.nodes > maxNodes || isNull(n):
+	case isNull(n):
 		return
 	case n.Style&yaml.TaggedStyle != 0:
 		d.fail(path, n.Tag, problem{"types are not written out here", "remove the tag"})
@@ -73,6 +73,13 @@ func (d *decoder) value(n *yaml.Node, into reflect.Value, path string) {
 	default:
 		d.text(n, into, path, plainTypes[into.Kind()])
 	}
+}
+
+// tooMany tells, once, that the file is beyond its bound; nothing that follows
+// from it is told.
+func (d *decoder) tooMany(path string) {
+	d.add(path, "", problem{"too many values, aliases counted as often as they are used", "write " + strconv.Itoa(maxNodes) + " at most"})
+	d.broken[""] = true
 }
 
 // isNull tells a value that is not there: "key:", "key: ~" or "key: null".
@@ -193,7 +200,7 @@ func (d *decoder) list(n *yaml.Node, into reflect.Value, path string) {
 	}
 	elements := reflect.Zero(into.Type())
 	for i, item := range n.Content {
-		if d.nodes >= maxNodes {
+		if d.nodes > maxNodes {
 			break
 		}
 		at := path + "[" + strconv.Itoa(i) + "]"
@@ -295,14 +302,19 @@ func (d *decoder) merge(found []entry, have map[string]int, from *yaml.Node, pat
 	if from.Kind == yaml.AliasNode {
 		from = from.Alias
 	}
-	if d.nodes++; d.nodes >= maxNodes || d.open[from] {
-		d.fail(path, "", problem{"the merges (<<) go round in a circle, or are too many", "write the keys out"})
+	switch d.nodes++; {
+	case d.nodes > maxNodes:
+		d.tooMany(path)
+		return found
+	case d.open[from]:
+		d.fail(path, "", problem{"the merge (<<) goes round in a circle", "write the keys out"})
 		return found
 	}
 	d.open[from] = true
 	defer delete(d.open, from)
 	switch from.Kind {
 	case yaml.MappingNode:
+		d.nodes += len(from.Content) / 2 // looking at a key costs, also at one that is there already
 		for _, e := range d.entries(from, path) {
 			if _, there := have[e.key.Value]; !there {
 				have[e.key.Value] = e.key.Line

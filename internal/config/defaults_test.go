@@ -1,0 +1,126 @@
+package config
+
+import (
+	"bytes"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"reflect"
+	"testing"
+)
+
+// What Print shows for the least file there can be: this is the list of defaults.
+func TestDefaults(t *testing.T) {
+	want, err := os.ReadFile("testdata/defaults.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, text := range map[string]string{
+		"nothing but a farm": `farms: {app: {servers: [{url: "http://127.0.0.1:3000"}]}}`,
+		"empty sections": "workers:\nadmin: {}\nlog: {access: }\nlimits: ~\ntimeouts: null\nforward: {}\ntrust: []\nlisteners:\n" +
+			"farms: {app: {servers: [{url: \"http://127.0.0.1:3000/\", node: }], connections: {}, timeouts: }}\nroutes: []\n",
+		"the defaults themselves": string(want),
+	} {
+		c, err := Parse("f", []byte(text))
+		if err != nil {
+			t.Errorf("%s: %v", name, err)
+			continue
+		}
+		var got bytes.Buffer
+		if err := c.Print(&got); err != nil || got.String() != string(want) {
+			t.Errorf("%s: %v\n%s", name, err, got.String())
+		}
+	}
+}
+
+func TestSimple(t *testing.T) {
+	c, err := Simple("127.0.0.1:80", "http://127.0.0.1:3000/")
+	if err != nil {
+		t.Fatal(err)
+	}
+	parsed, err := Parse("f", []byte(`{listeners: [{address: "127.0.0.1:80"}], farms: {app: {servers: [{url: "http://127.0.0.1:3000"}]}}}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !reflect.DeepEqual(c, parsed) {
+		t.Errorf("the flags say\n%+v\nthe file says\n%+v", c, parsed)
+	}
+	if c, err := Simple("", "http://a"); err != nil || c.Listeners[0].Address != ":8080" {
+		t.Errorf("no --listen: %+v, %v", c, err)
+	}
+}
+
+func TestSimpleFaults(t *testing.T) {
+	for _, c := range []struct{ listen, to, want string }{
+		{":1", "", `--to: no URL; write "http://127.0.0.1:3000" or "http+unix:///run/app.sock"`},
+		{":1", "127.0.0.1:3000", `--to: "127.0.0.1:3000": a URL begins with its scheme; write "http://127.0.0.1:3000"`},
+		{"80", "3000", `--listen: "80": a port without its colon; write ":80"
+--to: "3000": a URL names its scheme and host; write "http://127.0.0.1:3000"`},
+		{"127.0.0.1:9900", "http://a", `--listen: "127.0.0.1:9900": taken by admin.listen; use another port`},
+	} {
+		got, err := Simple(c.listen, c.to)
+		if got != nil || err == nil || err.Error() != c.want {
+			t.Errorf("Simple(%q, %q):\n%v\nwant\n%s", c.listen, c.to, err, c.want)
+		}
+	}
+}
+
+// Where one of two related values is set, the default of the other gives way.
+func TestDefaultsGiveWay(t *testing.T) {
+	c, err := Parse("f", []byte("limits: {head: 1KiB}\nfarms: {app: {servers: [{url: \"http://a\"}], connections: {max: 7}, timeouts: {first_byte: 20ms}}}\n"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	f := c.Farms[0]
+	if c.Limits.Line != 1<<10 || f.Connections.Idle != 7 || f.Timeouts.Continue != f.Timeouts.FirstByte {
+		t.Errorf("line %v, idle %d, continue %v", c.Limits.Line, f.Connections.Idle, f.Timeouts.Continue)
+	}
+}
+
+// Any valid Config is the same after Print and Parse, and after JSON.
+func TestPrintParsesAgain(t *testing.T) {
+	random := rand.New(rand.NewPCG(3, 4))
+	for range 300 {
+		c := randomConfig(random)
+		c.Normalize()
+		checkAgrees(t, c)
+	}
+}
+
+// randomConfig makes a valid Config with as many odd values as the rules allow.
+func randomConfig(r *rand.Rand) *Config {
+	c := Default()
+	pick := func(from ...string) string { return from[r.IntN(len(from))] }
+	span := func() Duration { return minWait + Duration(r.Int64N(int64(maxWait-minWait))) }
+	size := func(least, most int64) Size { return Size(least + r.Int64N(most-least+1)) }
+	c.Workers = Workers{pick("node", "machine"), pick("hard", "none"), pick("prefer", "bind", "default"), r.IntN(maxLoops + 1)}
+	c.Admin = Admin{pick("off", "unix:/run/a b's \"sock\"", "[::1]:9", "localhost:0"), r.IntN(2) == 0}
+	c.Log.Access.Path = pick("off", "stdout", "/var/log/é: #1", "./${x}", "~/$${y}.log", "/- a", "./true", "/!x,&y*z")
+	c.Log.Access.Buffer = size(4<<10, 1<<30)
+	c.Limits.Head = size(minHead, maxHead)
+	c.Limits.Line = size(minLine, int64(c.Limits.Head))
+	c.Limits.Body, c.Limits.Fields = size(0, maxBytes), 1+r.IntN(maxFields)
+	c.Timeouts.Header, c.Timeouts.Body, c.Timeouts.Idle = span(), span(), span()
+	c.Timeouts.Rate, c.Timeouts.Linger = size(0, 1<<30), 0
+	c.Forward.Via = pick("off", "1.0", "0x1", "null", "~", "true", "!#$%&'*+-.^_`|~", "a:1", "12e3", "-", "yes")
+	for range r.IntN(3) {
+		prefix, _ := parsePrefix(pick("10.0.0.0/8", "::1", "0.0.0.0/0", "2001:db8::/33"))
+		c.Trust = append(c.Trust, prefix)
+	}
+	for i := range r.IntN(3) {
+		c.Listeners = append(c.Listeners, Listener{
+			Name: pick("", "- ", "# ", "null: ", "'\"") + fmt.Sprint(i), Address: fmt.Sprintf("10.0.0.1:%d", i+1), Backlog: 1 + r.IntN(maxBacklog)})
+	}
+	for i := range 1 + r.IntN(3) {
+		farm := NewFarm(pick("a", "1.", "null", "true", "-", ".", "0x")+fmt.Sprint(i), "http://a", "http://[::1]:2", "http+unix:///run/~a'b")
+		farm.Host = pick("preserve", "server", "1.2.3.4", "[::1]:5", "off")
+		farm.Timeouts.FirstByte = seconds(1) + span()/2
+		farm.FailFor, farm.Retries = Duration(r.Int64N(int64(maxWait))), r.IntN(maxRetries+1)
+		if node := r.IntN(4); node > 0 {
+			farm.Servers[0].Node = &node
+		}
+		c.Farms = append(c.Farms, farm)
+		c.Routes = append(c.Routes, Route{pick("", "*.a.b", "1.2.3.4", "::1", "null", "true"), fmt.Sprintf("/%d/%s", i, pick("", "${x}", "$$", "~", "%20", "'\"`")), farm.Name})
+	}
+	return c
+}

@@ -1,0 +1,127 @@
+package config
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"path/filepath"
+	"reflect"
+	"strings"
+	"testing"
+)
+
+// The file that sets every key gives every value, and passes.
+func TestLoadFull(t *testing.T) {
+	t.Setenv("HOST", "10.1.1.1")
+	c, err := Load("testdata/full.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	node := 0
+	for _, check := range []struct{ got, want any }{
+		{c.Workers, Workers{"machine", "none", "bind", 2}},
+		{c.Admin, Admin{"unix:/run/sluice/admin.sock", true}},
+		{c.Log.Access, AccessLog{"/var/log/sluice/access.log", "combined", 64_000, seconds(1) / 4}},
+		{c.Limits, Limits{32 << 10, 8 << 10, 100, 10 << 20, 0, 1_000_000}},
+		{c.Timeouts, Timeouts{seconds(5), seconds(5400), seconds(3) / 2, seconds(120), 0, seconds(600), 1024}},
+		{c.Forward, Forward{false, true, "edge:8443", false, true}},
+		{fmt.Sprint(c.Trust[0], c.Trust[1], c.Trust[2]), "10.0.0.0/8 2001:db8::/32 192.0.2.7/32"},
+		{c.Listeners, []Listener{{"web", "10.1.1.1:8080", 128}, {"[::1]:8080", "[::1]:8080", 4096}}},
+		{c.Farms[0].Servers, []Server{{"http://10.0.0.1:9000", 7, &node}, {"http://app.example", 0, nil}, {"http+unix:///run/app.sock", 100, nil}}},
+		{c.Farms[0].Name + " " + c.Farms[1].Name, "zebra ant"}, // the file's order
+		{c.Farms[1].Connections, Connections{100, 10}},
+		{c.Farms[1].Timeouts, FarmTimeouts{seconds(1) / 4, seconds(120), seconds(5), seconds(4), 0}},
+		{c.Farms[1].Host, "inner.example:81"},
+		{c.Routes, []Route{{"*.example.com", "/api/", "ant"}, {"[::1]", "", "zebra"}, {"", "/${x}", "ant"}}},
+	} {
+		if !reflect.DeepEqual(check.got, check.want) {
+			t.Errorf("%+v, want %+v", check.got, check.want)
+		}
+	}
+	checkAgrees(t, c)
+}
+
+// full.yaml would prove little if a key were missing from it.
+func TestFullSetsEveryKey(t *testing.T) {
+	data, err := os.ReadFile("testdata/full.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	visitKeys(reflect.TypeFor[Config](), "", func(key, in string) {
+		if !bytes.Contains(data, []byte(key+":")) {
+			t.Errorf("full.yaml lacks %s of %q", key, in)
+		}
+	})
+}
+
+func TestLoadFaults(t *testing.T) {
+	dir := t.TempDir()
+	broken := filepath.Join(dir, "broken.yaml")
+	if err := os.WriteFile(broken, []byte("\nlimits: {head: x}\n"+enough), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for path, want := range map[string]string{
+		filepath.Join(dir, "none.yaml"): ": cannot be read: no such file or directory; name a YAML file that Sluice may read",
+		dir:                             ": cannot be read: is a directory; name a YAML file that Sluice may read",
+		broken:                          ":2: limits.head: \"x\": not a size; write a whole number with a unit: 512B, 64KiB, 10MiB, 1GiB, or 64KB, 10MB, 1GB",
+	} {
+		c, err := Load(path)
+		if faults, ok := err.(Faults); c != nil || !ok || len(faults) != 1 || err.Error() != path+want {
+			t.Errorf("got %v\nwant %s%s", err, path, want)
+		}
+	}
+}
+
+func TestFileSize(t *testing.T) {
+	fill := func(size int) []byte { return []byte(enough + strings.Repeat("#", size-len(enough))) }
+	if _, err := Parse("f", fill(maxFileBytes)); err != nil {
+		t.Errorf("a file of the largest size: %v", err)
+	}
+	if _, err := Parse("f", fill(maxFileBytes+1)); err == nil || err.Error() != "f: larger than 8MiB" {
+		t.Errorf("one byte more: %v", err)
+	}
+}
+
+// Aliases cannot make a small file cost more than a large one.
+func TestAliasesAreBounded(t *testing.T) {
+	var laughs strings.Builder
+	laughs.WriteString("limits: &a0 {head: 1KiB}\n")
+	for i := range 30 {
+		fmt.Fprintf(&laughs, "x%d: &a%d {<<: [*a%d, *a%d]}\n", i+1, i+1, i, i)
+	}
+	laughs.WriteString("timeouts: {<<: *a30}\n")
+	routes := "routes: [&r {farm: app}" + strings.Repeat(", *r", maxNodes) + "]\n"
+	var wide strings.Builder
+	wide.WriteString("log: &w {level: info")
+	for i := range 2000 {
+		fmt.Fprintf(&wide, ", k%d: 1", i)
+	}
+	wide.WriteString("}\nlimits: {<<: [*w" + strings.Repeat(", *w", 5000) + "]}\n")
+	for name, text := range map[string]string{"nested merges": laughs.String(), "a wide merge": wide.String(), "a long list": routes} {
+		_, err := Parse("f.yaml", []byte(text+enough))
+		if err == nil || !strings.Contains(err.Error(), "too many") {
+			t.Errorf("%s: %.200v", name, err)
+		}
+	}
+}
+
+func TestNodesAtTheBound(t *testing.T) {
+	// The root, the list, and in enough: farms, the farm, servers, the server, its URL.
+	const besides = 7
+	prefixes := func(n int) string { return "trust: [&p 10.0.0.0/8" + strings.Repeat(",*p", n-1) + "]\n" + enough }
+	if _, err := Parse("f", []byte(prefixes(maxNodes-besides))); err != nil {
+		t.Errorf("at the bound: %.200v", err)
+	}
+	if _, err := Parse("f", []byte(prefixes(maxNodes-besides+1))); err == nil {
+		t.Error("no fault beyond the bound")
+	}
+}
+
+// Faults say where the value begins, in columns too.
+func TestColumns(t *testing.T) {
+	_, err := Parse("f", []byte("limits:\n  {head: 1k, fields: 0}\n"+enough))
+	faults := err.(Faults)
+	if len(faults) != 2 || faults[0].Column != 10 || faults[1].Column != 22 || faults[0].Line != 2 {
+		t.Errorf("%+v", faults)
+	}
+}
