@@ -124,8 +124,8 @@ type FarmTimeouts struct {
 
 // Route sends matching requests to a farm.
 type Route struct {
-	Host string `yaml:"host" json:"host"` // exact, or *.example.com; empty: any
-	Path string `yaml:"path" json:"path"` // prefix of whole segments: /api matches /api and /api/x, not /apis; empty: any
+	Host string `yaml:"host" json:"host"` // exact, or *.example.com: any name below it, however deep; empty: any
+	Path string `yaml:"path" json:"path"` // prefix of whole segments: /api, or /api/, matches /api and /api/x, not /apis; as sent, escapes and all; empty: any
 	Farm string `yaml:"farm" json:"farm"`
 }
 
