@@ -1,9 +1,11 @@
 package affinity
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"log/slog"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -280,6 +282,22 @@ func TestStartErrorIsReturned(t *testing.T) {
 	worker := placement.Worker{CPUs: topology.Allowed(), Memory: placement.MemoryDefault}
 	if err := Inherit(worker, func() error { return failed }); err != failed {
 		t.Errorf("Inherit returned %v, want start's error", err)
+	}
+}
+
+// TestInheritLogs: what could not be applied is a warning that names the worker.
+func TestInheritLogs(t *testing.T) {
+	var log bytes.Buffer
+	defer slog.SetDefault(slog.Default())
+	slog.SetDefault(slog.New(slog.NewTextHandler(&log, nil)))
+	worker := placement.Worker{Index: 3, Node: 7, CPUs: []int{maxCPUs - 1}, Memory: placement.MemoryDefault}
+	if err := Inherit(worker, func() error { return nil }); err != nil {
+		t.Fatal(err)
+	}
+	_, line, _ := strings.Cut(log.String(), " ") // without the time
+	want := `level=WARN msg="placement not applied" worker=3 node=7 what="CPU affinity 8191" error="invalid argument"` + "\n"
+	if line != want {
+		t.Errorf("logged %q, want %q", line, want)
 	}
 }
 

@@ -190,7 +190,7 @@ func TestSegmentHasRoom(t *testing.T) {
 
 // TestPlanProperties plans for many random machines and wishes.
 func TestPlanProperties(t *testing.T) {
-	for seed := range uint64(3000) {
+	for seed := range uint64(1000) {
 		r := rand.New(rand.NewPCG(seed, 1))
 		m, w := randomMachine(r), randomWishes(r)
 		before := fmt.Sprintf("%+v %+v", m, w)

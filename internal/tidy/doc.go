@@ -11,8 +11,8 @@
 //	arrows_test.go    who may import whom inside this module
 //	imports_test.go   who may import what from outside
 //	lengths_test.go   how long and how deep code may be, and the exceptions
-//	docs_test.go      what must be documented
-//	habits_test.go    what must not be written at all
+//	docs_test.go      names of packages, and what must be documented
+//	habits_test.go    what must not be written at all, nor stand in the root
 //	globals_test.go   no changing state in package variables
 //
 // specimens_test.go has the small trees.

@@ -5,6 +5,7 @@ import (
 	"go/ast"
 	"go/token"
 	"maps"
+	"path"
 	"slices"
 )
 
@@ -22,6 +23,27 @@ func packageComments(tr *tree) []string {
 		}
 		if comments != 1 {
 			faults = append(faults, fmt.Sprintf("%s: has %d package comments; it tells its story once, on top of one file", dir, comments))
+		}
+	}
+	return faults
+}
+
+// vague are package names that say nothing of what is inside: such a package
+// grows without end. A package is named for its subject.
+var vague = []string{"base", "common", "core", "helper", "helpers", "lib", "misc", "shared", "tools", "types", "util", "utils"}
+
+// packageNames finds vague names, and packages that are not named as their
+// directory. A program is named main.
+func packageNames(tr *tree) []string {
+	var faults []string
+	packages := tr.packages()
+	for _, dir := range slices.Sorted(maps.Keys(packages)) {
+		name := packages[dir][0].syntax.Name.Name
+		if slices.Contains(vague, path.Base(dir)) {
+			faults = append(faults, fmt.Sprintf("%s: is named for no subject; move what is in it to what uses it", dir))
+		}
+		if name != path.Base(dir) && name != "main" {
+			faults = append(faults, fmt.Sprintf("%s: holds package %s; name both alike", dir, name))
 		}
 	}
 	return faults

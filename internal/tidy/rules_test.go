@@ -22,6 +22,7 @@ var rules = map[string]rule{
 	"nesting":         functionRule("levels", maxNesting, nesting, deepFunctions),
 	"file length":     fileRule(maxFileLines, longFiles),
 	"package comment": packageComments,
+	"package name":    packageNames,
 	"exported docs":   exportedDocs,
 	"sleep":           noSleep,
 	"skipped tests":   noSkip,

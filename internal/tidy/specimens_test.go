@@ -169,6 +169,16 @@ func inElse() { if a { } else { if b { } } }
 		"internal/c: has 2 package comments; it tells its story once, on top of one file",
 	}},
 
+	{"package name", "vague, unlike, and a program", nil, map[string]string{
+		"cmd/hb/main.go":        "package main",
+		"internal/a/a.go":       "package a",
+		"internal/b/b.go":       "package c",
+		"internal/utils/all.go": "package utils",
+	}, []string{
+		"internal/b: holds package c; name both alike",
+		"internal/utils: is named for no subject; move what is in it to what uses it",
+	}},
+
 	{"exported docs", "with and without", nil, map[string]string{
 		"internal/a/a_test.go": "package a\nfunc TestA() {}",
 		"internal/a/a.go": `package a

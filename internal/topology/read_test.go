@@ -155,6 +155,25 @@ func TestAdopt(t *testing.T) {
 	}
 }
 
+// TestMeminfo: a node's file and the machine's, and lines that are neither.
+func TestMeminfo(t *testing.T) {
+	for _, c := range []struct {
+		text        string
+		total, free int64
+	}{
+		{"Node 3 MemTotal:  8 kB\nNode 3 MemFree:  4 kB\nNode 3 MemUsed:  4 kB\n", 8192, 4096},
+		{"MemTotal:  8 kB\nMemFree:  4 kB\nMemAvailable:  6 kB\n", 8192, 4096},
+		{"MemFree:  4 kB\nMemTotal:  8 kB", 8192, 4096},
+		{"", 0, 0},
+		{"MemTotal:\n\nMemFree: many kB\nNode 0\n", 0, 0},
+		{"MemTotal: 99999999999999999999 kB\n", 0, 0},
+	} {
+		if total, free := meminfo([]byte(c.text)); total != c.total || free != c.free {
+			t.Errorf("%q: total %d, free %d, want %d, %d", c.text, total, free, c.total, c.free)
+		}
+	}
+}
+
 func TestCgroupFiles(t *testing.T) {
 	for text, want := range map[string]int64{"max": 0, "": 0, "1048576": 1 << 20, "-1": 0, "12 MB": 0} {
 		if got := memoryMax(text); got != want {
