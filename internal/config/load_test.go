@@ -125,3 +125,29 @@ func TestColumns(t *testing.T) {
 		t.Errorf("%+v", faults)
 	}
 }
+
+// What cannot stand in a transcript that is itself text.
+func TestNotText(t *testing.T) {
+	for text, want := range map[string]string{
+		"limits: {}\nadmin: \x01\n":         "f:2: not YAML: control characters are not allowed; remove what is not printable text",
+		"limits: {}\n\nadmin: {a: \xff}\n":  "f:3: not YAML: invalid leading UTF-8 octet; save the file as UTF-8",
+		"limits: {}\n---\na: b: c\n":        "f:3: not YAML: mapping values are not allowed in this context; align the keys of one mapping here and below, and quote a value that holds \": \"",
+		"\ufeff" + "limts: {}\r\n" + enough: "f:1: limts: unknown key; did you mean \"limits\"?",
+	} {
+		if _, err := Parse("f", []byte(text)); err == nil || err.Error() != want {
+			t.Errorf("%q:\n%v\nwant\n%s", text, err, want)
+		}
+	}
+}
+
+// A choice of many is cut, so that a fault stays readable.
+func TestLongChoice(t *testing.T) {
+	var farms strings.Builder
+	for i := range maxListed + 1 {
+		fmt.Fprintf(&farms, "  f%02d: {servers: [{url: \"http://a\"}]}\n", i)
+	}
+	_, err := Parse("f", []byte("farms:\n"+farms.String()+"routes: [{farm: other}]\n"))
+	if err == nil || !strings.HasSuffix(err.Error(), "f14, f15, …") {
+		t.Error(err)
+	}
+}
