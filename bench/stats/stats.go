@@ -2,21 +2,36 @@
 //
 // Two proxies are compared round by round, since a round shares the machine's mood:
 // the ratio of each round, then the geometric mean of the ratios with a 95 %
-// interval, by Student's t on their logarithms. A round that failed is NaN and
-// drops out.
+// interval, by Student's t on their logarithms. All figures are positive; a round
+// that failed is 0 and drops out.
 package stats
 
 import (
+	"encoding/json"
 	"math"
-	"slices"
 )
 
-// Interval is a mean with its 95 % confidence interval.
+// Interval is a mean with its 95 % confidence interval. Of one value it has no
+// bounds (infinite), of none no mean either (NaN); in JSON these are null.
 type Interval struct {
-	Mean float64 `json:"mean"`
-	Lo   float64 `json:"lo"`
-	Hi   float64 `json:"hi"`
-	N    int     `json:"rounds"`
+	Mean, Lo, Hi float64
+	N            int // values that it is from
+}
+
+// MarshalJSON writes null for what JSON has no number for.
+func (i Interval) MarshalJSON() ([]byte, error) {
+	finite := func(f float64) *float64 {
+		if math.IsNaN(f) || math.IsInf(f, 0) {
+			return nil
+		}
+		return &f
+	}
+	return json.Marshal(struct {
+		Mean *float64 `json:"mean"`
+		Lo   *float64 `json:"lo"`
+		Hi   *float64 `json:"hi"`
+		N    int      `json:"rounds"`
+	}{finite(i.Mean), finite(i.Lo), finite(i.Hi), i.N})
 }
 
 // Excludes says whether x lies outside the interval: only then may a difference from x be claimed.
@@ -42,7 +57,7 @@ func Ratios(a, b []float64) []float64 {
 	return r
 }
 
-// GeoMean is the geometric mean of positive values. One value has an infinite interval.
+// GeoMean is the geometric mean of the positive ones of values.
 func GeoMean(values []float64) Interval {
 	logs := make([]float64, 0, len(values))
 	for _, v := range values {
@@ -50,40 +65,28 @@ func GeoMean(values []float64) Interval {
 			logs = append(logs, math.Log(v))
 		}
 	}
-	m := Mean(logs)
+	m := mean(logs)
 	return Interval{Mean: math.Exp(m.Mean), Lo: math.Exp(m.Lo), Hi: math.Exp(m.Hi), N: m.N}
 }
 
-// Mean is the arithmetic mean. NaN values drop out; without any value the mean is NaN.
-func Mean(values []float64) Interval {
-	values = slices.DeleteFunc(slices.Clone(values), math.IsNaN)
+// mean is the arithmetic mean.
+func mean(values []float64) Interval {
 	n := len(values)
 	if n == 0 {
-		return Interval{Mean: math.NaN(), Lo: math.NaN(), Hi: math.NaN()}
+		return Interval{Mean: math.NaN(), Lo: math.Inf(-1), Hi: math.Inf(1)}
 	}
-	mean, square := 0.0, 0.0
+	mean, squares := 0.0, 0.0
 	for _, v := range values {
 		mean += v / float64(n)
 	}
 	for _, v := range values {
-		square += (v - mean) * (v - mean)
+		squares += (v - mean) * (v - mean)
 	}
 	half := math.Inf(1)
 	if n > 1 {
-		half = student(n-1) * math.Sqrt(square/float64(n-1)/float64(n))
+		half = student(n-1) * math.Sqrt(squares/float64(n-1)/float64(n))
 	}
 	return Interval{Mean: mean, Lo: mean - half, Hi: mean + half, N: n}
-}
-
-// Median is the middle value; NaN drops out.
-func Median(values []float64) float64 {
-	values = slices.DeleteFunc(slices.Clone(values), math.IsNaN)
-	n := len(values)
-	if n == 0 {
-		return math.NaN()
-	}
-	slices.Sort(values)
-	return (values[(n-1)/2] + values[n/2]) / 2
 }
 
 // students are the 0.975 quantiles of Student's t for 1, 2, … degrees of freedom.

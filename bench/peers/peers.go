@@ -1,0 +1,148 @@
+// Package peers knows the proxies that are compared: where each is found, which
+// version it is, and how it is started and ended.
+package peers
+
+import (
+	"context"
+	"fmt"
+	"os/exec"
+	"regexp"
+	"runtime"
+	"strconv"
+	"strings"
+	"syscall"
+
+	"sluice/bench/configs"
+)
+
+// The peers, as they are called in tables and on the command line.
+const (
+	Sluice  = "sluice"
+	Nginx   = "nginx"
+	HAProxy = "haproxy"
+	Envoy   = "envoy"
+	Caddy   = "caddy"
+	GoProxy = "reverseproxy"
+	Floor   = "floor"
+	Direct  = "direct" // no proxy: the backend itself
+)
+
+// Peer is one program under test.
+type Peer struct {
+	Name    string
+	Path    string // empty: it is not here, and Missing says why
+	Version string
+	Missing string
+
+	kind kind
+}
+
+// kind is how one sort of peer is run.
+type kind struct {
+	name     string
+	template string // in configs; empty: all is said by arguments
+	find     func(context.Context, Tools, string) (string, error)
+	version  []string // arguments that make it tell its version; nil: that of the Go that built it
+	args     func(config string, s Setup) []string
+	golang   bool           // obeys GOMAXPROCS; Sluice is to find its CPUs itself
+	stop     syscall.Signal // ends it at once
+}
+
+// Tools is where the programs are that are not in the path.
+type Tools struct {
+	Sluice       string // the binary under test
+	Floor        string // built from floor.c
+	ReverseProxy string // built from the package of that name
+	Cache        string // directory for what is downloaded
+}
+
+// Setup is what one start of a peer is to do.
+type Setup struct {
+	configs.Setup
+	CPUs       []int
+	PerRequest bool // each client connection carries one request; only the floor must be told
+}
+
+// kinds are the peers in the order of the tables.
+var kinds = []kind{
+	{name: Sluice, template: "sluice.yaml", find: underTest, version: []string{"version"}, stop: syscall.SIGINT,
+		args: func(c string, _ Setup) []string { return []string{"run", "--config", c} }},
+	{name: Nginx, template: "nginx.conf", find: inPath, version: []string{"-v"}, stop: syscall.SIGTERM,
+		args: func(c string, s Setup) []string { return []string{"-p", s.Dir, "-c", c, "-e", "stderr"} }},
+	{name: HAProxy, template: "haproxy.cfg", find: inPath, version: []string{"-v"}, stop: syscall.SIGTERM,
+		args: func(c string, _ Setup) []string { return []string{"-db", "-q", "-f", c} }},
+	{name: Envoy, template: "envoy.yaml", find: envoyBinary, version: []string{"--version"}, stop: syscall.SIGTERM,
+		args: func(c string, s Setup) []string {
+			return []string{"-c", c, "--concurrency", strconv.Itoa(s.Threads), "--use-dynamic-base-id", "-l", "error", "--disable-hot-restart"}
+		}},
+	{name: Caddy, golang: true, template: "Caddyfile", find: inPath, version: []string{"version"}, stop: syscall.SIGTERM,
+		args: func(c string, _ Setup) []string {
+			return []string{"run", "--config", c, "--adapter", "caddyfile"}
+		}},
+	{name: GoProxy, golang: true, find: built, stop: syscall.SIGTERM, args: reverseProxyArgs},
+	{name: Floor, find: built, stop: syscall.SIGTERM, args: floorArgs},
+}
+
+// Names are all that may take part, in the order of the tables.
+func Names() []string {
+	all := []string{Direct}
+	for _, k := range kinds {
+		all = append(all, k.name)
+	}
+	return all
+}
+
+// Find looks for the named peers, builds those that the benchmark has itself, and
+// tells their versions. What it cannot find is returned with Missing set.
+func Find(ctx context.Context, names []string, t Tools) ([]Peer, error) {
+	var all []Peer
+	for _, name := range names {
+		if name == Direct {
+			all = append(all, Peer{Name: Direct, Path: "-"})
+			continue
+		}
+		k, ok := kindOf(name)
+		if !ok {
+			return nil, fmt.Errorf("no peer is named %q", name)
+		}
+		p := Peer{Name: name, kind: k}
+		path, err := k.find(ctx, t, name)
+		if ctx.Err() != nil {
+			return nil, ctx.Err()
+		}
+		if err != nil {
+			p.Missing = err.Error()
+		} else {
+			p.Path, p.Version = path, version(ctx, path, k.version)
+		}
+		all = append(all, p)
+	}
+	return all, nil
+}
+
+func kindOf(name string) (kind, bool) {
+	for _, k := range kinds {
+		if k.name == name {
+			return k, true
+		}
+	}
+	return kind{}, false
+}
+
+var versionNumber = regexp.MustCompile(`\d+\.\d+(\.\d+)?([-+][0-9A-Za-z.+~-]+)?`)
+
+// version is the first version number that the program tells of itself.
+func version(ctx context.Context, path string, args []string) string {
+	if args == nil {
+		return runtime.Version()
+	}
+	out, err := exec.CommandContext(ctx, path, args...).CombinedOutput()
+	if err != nil {
+		return "unknown"
+	}
+	if v := versionNumber.FindString(string(out)); v != "" {
+		return v
+	}
+	first, _, _ := strings.Cut(strings.TrimSpace(string(out)), "\n")
+	return first
+}

@@ -1,0 +1,189 @@
+package peers
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"time"
+
+	"sluice/bench/configs"
+	"sluice/bench/proc"
+)
+
+const (
+	readyWithin = 20 * time.Second
+	askEvery    = 20 * time.Millisecond
+)
+
+// Running is a peer that answers requests.
+type Running struct {
+	Port    int
+	process *proc.Process // nil: no proxy
+}
+
+// Start writes the peer's configuration into s.Dir, starts it on s.CPUs and waits
+// until it passes a request on. The caller ends it with Stop.
+func (p Peer) Start(ctx context.Context, s Setup) (*Running, error) {
+	if p.Name == Direct {
+		return &Running{Port: s.Backends[0]}, nil
+	}
+	config, err := p.configure(s.Setup)
+	if err != nil {
+		return nil, err
+	}
+	log := filepath.Join(s.Dir, p.Name+".log")
+	var env []string
+	if p.kind.golang {
+		env = []string{"GOMAXPROCS=" + strconv.Itoa(s.Threads)}
+	}
+	process, err := proc.Start(proc.Command{
+		Path: p.Path,
+		Args: p.kind.args(config, s),
+		Env:  env,
+		Dir:  s.Dir,
+		Log:  log,
+		CPUs: s.CPUs,
+		Stop: p.kind.stop,
+	})
+	if err != nil {
+		return nil, err
+	}
+	r := &Running{Port: s.Port, process: process}
+	if err := r.ready(ctx); err != nil {
+		r.Stop()
+		text, _ := os.ReadFile(log)
+		return nil, fmt.Errorf("%s: %w; its last words: %s", p.Name, err, lastLine(text))
+	}
+	return r, nil
+}
+
+func (p Peer) configure(s configs.Setup) (string, error) {
+	if p.kind.template == "" {
+		return "", nil
+	}
+	text, err := configs.Render(p.kind.template, s)
+	if err != nil {
+		return "", err
+	}
+	path := filepath.Join(s.Dir, p.kind.template)
+	return path, os.WriteFile(path, text, 0o644)
+}
+
+// ready asks until the answer is 200.
+func (r *Running) ready(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, readyWithin)
+	defer cancel()
+	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
+	tick := time.NewTicker(askEvery)
+	defer tick.Stop()
+	for {
+		err := ask(ctx, client, "http://"+address(r.Port)+"/1")
+		if err == nil {
+			return nil
+		}
+		select {
+		case <-tick.C:
+		case <-r.process.Done():
+			return fmt.Errorf("it ended at once: %w", r.process.Wait())
+		case <-ctx.Done():
+			return fmt.Errorf("not ready after %v: %w", readyWithin, err)
+		}
+	}
+}
+
+func ask(ctx context.Context, client *http.Client, url string) error {
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
+	if err != nil {
+		return err
+	}
+	response, err := client.Do(request)
+	if err != nil {
+		return err
+	}
+	defer response.Body.Close()
+	if response.StatusCode != http.StatusOK {
+		return fmt.Errorf("status %d", response.StatusCode)
+	}
+	return nil
+}
+
+// PIDs are the processes of the peer; none if there is no proxy.
+func (r *Running) PIDs() ([]int, error) {
+	if r.process == nil {
+		return nil, nil
+	}
+	return proc.Tree(r.process.PID())
+}
+
+// Stop ends the peer.
+func (r *Running) Stop() {
+	if r.process != nil {
+		r.process.Stop()
+	}
+}
+
+// ---- what has no configuration file ----
+
+func reverseProxyArgs(_ string, s Setup) []string {
+	var to []string
+	for _, port := range s.Backends {
+		to = append(to, "http://"+address(port))
+	}
+	return []string{"-listen", address(s.Port), "-to", strings.Join(to, ",")}
+}
+
+// floorArgs: the floor relays to one backend.
+func floorArgs(_ string, s Setup) []string {
+	args := []string{"px", strconv.Itoa(s.Port), strconv.Itoa(s.Backends[0])}
+	if s.PerRequest {
+		args = append(args, "close")
+	}
+	return args
+}
+
+func address(port int) string { return net.JoinHostPort("127.0.0.1", strconv.Itoa(port)) }
+
+// Ports gives out ports to listen on. It counts up from below the range that the
+// kernel takes clients' ports from, so that no outgoing connection is in the way.
+type Ports struct{ last int }
+
+const firstPort, lastPort = 21000, 32000
+
+// Next is a port on 127.0.0.1 that nobody listens on.
+func (p *Ports) Next() (int, error) {
+	for range lastPort - firstPort {
+		p.last = max(firstPort, p.last+1)
+		if p.last == lastPort {
+			p.last = firstPort
+		}
+		l, err := net.Listen("tcp", address(p.last))
+		if err == nil {
+			return p.last, l.Close()
+		}
+	}
+	return 0, fmt.Errorf("no free port from %d to %d", firstPort, lastPort)
+}
+
+// StartBackend starts the backend that all peers share; it answers GET /N with N bytes.
+func StartBackend(ctx context.Context, floor, dir string, port int, cpus []int) (*Running, error) {
+	process, err := proc.Start(proc.Command{
+		Path: floor,
+		Args: []string{"be", strconv.Itoa(port)},
+		Log:  filepath.Join(dir, "backend.log"),
+		CPUs: cpus,
+	})
+	if err != nil {
+		return nil, err
+	}
+	r := &Running{Port: port, process: process}
+	if err := r.ready(ctx); err != nil {
+		r.Stop()
+		return nil, fmt.Errorf("backend: %w", err)
+	}
+	return r, nil
+}

@@ -1,0 +1,136 @@
+package suite
+
+import (
+	"context"
+	"fmt"
+
+	"sluice/bench/load"
+	"sluice/bench/peers"
+	"sluice/bench/report"
+)
+
+// closed is a workload of closed-loop load, whose figure is the proxy's CPU time
+// for a request or for a GiB.
+type closed struct {
+	id, title string
+	job       load.Job
+	perGiB    bool
+	withLog   bool // two more entrants: Sluice and nginx with their default access log
+	goals     map[string]float64
+}
+
+// The goals are those of PERFORMANCE.md: Sluice's cost as a multiple of the peer's.
+var (
+	w1 = closed{
+		id: "W1", title: "HTTP/1.1 keep-alive, 53-byte responses, 64 connections", withLog: true,
+		job:   load.Job{Conns: 64, Target: "/53"},
+		goals: map[string]float64{peers.Nginx: 0.95, peers.HAProxy: 0.85, peers.Floor: 1.25},
+	}
+	w6small = closed{
+		id: "W6-64KiB", title: "64 KiB responses, 64 connections", perGiB: true,
+		job:   load.Job{Conns: 64, Target: "/65536"},
+		goals: map[string]float64{peers.Nginx: 1, peers.HAProxy: 1},
+	}
+	w6large = closed{
+		id: "W6-10MiB", title: "10 MiB responses, 16 connections", perGiB: true,
+		job:   load.Job{Conns: 16, Target: "/10485760"},
+		goals: map[string]float64{peers.Nginx: 1, peers.HAProxy: 1},
+	}
+	w9 = closed{
+		id: "W9", title: "a new connection for each request, 53-byte responses, 64 at a time",
+		job:   load.Job{Conns: 64, Target: "/53", PerRequest: true},
+		goals: map[string]float64{peers.Nginx: 1.1},
+	}
+)
+
+// run runs all rounds and gives the table.
+func (c closed) run(ctx context.Context, r *Rig) ([]report.Table, error) {
+	entrants := r.entrants(c.goals, peers.Direct)
+	if c.withLog {
+		entrants = append(entrants, logged(entrants)...)
+	}
+	job := c.job
+	job.Warm, job.Measure = r.Warm, r.Measure
+	tallies := make([]tally, len(entrants))
+	err := interleave(ctx, r, c.id, entrants, r.Rounds,
+		func(ctx context.Context, e Entrant) (Round, error) { return r.run(ctx, e, job) },
+		func(i int, round Round, err error) { tallies[i].add(round, err) })
+	if err != nil {
+		return nil, err
+	}
+	return []report.Table{c.table(entrants, tallies)}, nil
+}
+
+// logged are Sluice and nginx once more, each writing the access log that it writes
+// by default.
+func logged(entrants []Entrant) []Entrant {
+	var all []Entrant
+	for _, e := range entrants {
+		switch e.Name {
+		case peers.Sluice:
+			all = append(all, Entrant{Name: sluiceLog, Base: peers.Sluice, Peer: e.Peer, Log: true})
+		case peers.Nginx:
+			all = append(all, Entrant{Name: nginxLog, Base: sluiceLog, Peer: e.Peer, Log: true})
+		}
+	}
+	return all
+}
+
+func (c closed) table(entrants []Entrant, tallies []tally) report.Table {
+	t := report.Table{
+		ID: c.id, Title: c.title,
+		Metric: "CPU time of the proxy's processes per request, µs",
+		Extras: []string{"requests/s", "proxy CPU busy", "load CPU busy"},
+	}
+	if c.perGiB {
+		t.Metric = "CPU time of the proxy's processes per GiB of bodies, ms"
+		t.Extras[0] = "GiB/s"
+	}
+	for i, e := range entrants {
+		t.Rows = append(t.Rows, c.row(e, &tallies[i]))
+	}
+	t.Compare()
+	t.Notes = append(t.Notes, detection(t)...)
+	return t
+}
+
+func (c closed) row(e Entrant, y *tally) report.Row {
+	row := report.Row{Name: e.Name, Base: e.Base, Goal: e.Goal, Rounds: y.figures(c.cost), Notes: y.notes()}
+	if y.good() == 0 {
+		return row
+	}
+	speed := fmt.Sprintf("%.0f", y.mean(Round.Rate))
+	if c.perGiB {
+		speed = fmt.Sprintf("%.2f", y.mean(Round.ByteRate)/(1<<30))
+	}
+	row.Extra = []string{speed,
+		percent(y.mean(func(r Round) float64 { return r.Proxy })),
+		percent(y.mean(func(r Round) float64 { return r.Load }))}
+	return row
+}
+
+// cost is µs per request, or ms per GiB.
+func (c closed) cost(r Round) float64 {
+	if c.perGiB {
+		return r.CPU / r.ByteRate() * (1 << 30) * 1e3
+	}
+	return r.CPU / r.Rate() * 1e6
+}
+
+// detection says what the pair of two Sluices shows: a ratio nearer to 1 than this
+// is noise.
+func detection(t report.Table) []string {
+	for _, row := range t.Rows {
+		if row.Name != again || row.Ratio.N < 2 {
+			continue
+		}
+		text := fmt.Sprintf("detection limit (two equal Sluices): [%.3f, %.3f]", row.Ratio.Lo, row.Ratio.Hi)
+		if row.Ratio.Excludes(1) {
+			text += "; it excludes 1, so the machine was not quiet: believe no difference of that size"
+		}
+		return []string{text}
+	}
+	return nil
+}
+
+func percent(share float64) string { return fmt.Sprintf("%.0f %%", share*100) }

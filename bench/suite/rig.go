@@ -1,0 +1,180 @@
+// Package suite holds the workloads and runs them.
+//
+// A Rig is what a workload runs on: CPUs, load generators, backends, peers. One
+// round of one entrant goes: start the proxy, load it, read its CPU clock at both
+// ends of the measured time, end it. Every round starts each proxy anew, so that
+// where its memory happened to lie is part of the spread and not of the result.
+// A workload turns its rounds into tables.
+package suite
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"slices"
+	"time"
+
+	"sluice/bench/configs"
+	"sluice/bench/load"
+	"sluice/bench/peers"
+	"sluice/bench/report"
+	"sluice/bench/stats"
+)
+
+// Rig is what the workloads run on.
+type Rig struct {
+	Dir       string // for everything that is written; the caller removes it
+	Layout    Layout
+	Floor     string // program: backend and relay
+	Generator string // program: load
+	Peers     []peers.Peer
+	Rounds    int
+	Warm      time.Duration // of each round
+	Measure   time.Duration // of each round
+	Progress  io.Writer
+
+	ports    peers.Ports
+	backends []*peers.Running // one for each of Layout.Load
+}
+
+// Layout says which CPUs are whose. Generator i and backend i are a pair.
+type Layout struct {
+	Proxy   []int
+	Load    [][]int // of each generator
+	Backend [][]int // of each backend
+	Shared  bool    // generators and backends use the proxy's CPUs too
+}
+
+// Single gives the proxy one CPU, the generator and the backend the next two, or
+// one together where there are only two.
+func Single(cpus []int) Layout {
+	if len(cpus) == 1 {
+		return Layout{Proxy: cpus, Load: [][]int{cpus}, Backend: [][]int{cpus}, Shared: true}
+	}
+	return Layout{Proxy: cpus[:1], Load: [][]int{cpus[1:2]}, Backend: [][]int{cpus[min(2, len(cpus)-1):][:1]}}
+}
+
+// Entrant is a peer as it takes part in a workload.
+type Entrant struct {
+	Name string // in the table
+	Base string // entrant that it is compared with
+	Peer peers.Peer
+	Log  bool // with its default access log, to a file
+	Goal *report.Goal
+}
+
+// Open starts the backends. The caller ends them with Close.
+func (r *Rig) Open(ctx context.Context) error {
+	for _, cpus := range r.Layout.Backend {
+		port, err := r.ports.Next()
+		if err != nil {
+			return err
+		}
+		b, err := peers.StartBackend(ctx, r.Floor, r.Dir, port, cpus)
+		if err != nil {
+			return err
+		}
+		r.backends = append(r.backends, b)
+	}
+	return nil
+}
+
+// Close ends the backends.
+func (r *Rig) Close() {
+	for _, b := range r.backends {
+		b.Stop()
+	}
+	r.backends = nil
+}
+
+// start starts an entrant on the proxy's CPUs. The function that it returns ends
+// it and removes what it wrote.
+func (r *Rig) start(ctx context.Context, e Entrant, perRequest bool) (*peers.Running, func(), error) {
+	dir, err := os.MkdirTemp(r.Dir, e.Peer.Name+"-")
+	if err != nil {
+		return nil, nil, err
+	}
+	port, err := r.ports.Next()
+	if err != nil {
+		return nil, nil, err
+	}
+	s := peers.Setup{
+		Setup:      configs.Setup{Dir: dir, Port: port, Threads: len(r.Layout.Proxy)},
+		CPUs:       r.Layout.Proxy,
+		PerRequest: perRequest,
+	}
+	for _, b := range r.backends {
+		s.Backends = append(s.Backends, b.Port)
+	}
+	if e.Log {
+		s.AccessLog = dir + "/access.log"
+	}
+	p, err := e.Peer.Start(ctx, s)
+	if err != nil {
+		return nil, nil, err
+	}
+	return p, func() {
+		p.Stop()
+		os.RemoveAll(dir)
+	}, nil
+}
+
+// generators are the load generators of the layout.
+func (r *Rig) generators() []load.Generator {
+	var all []load.Generator
+	for _, cpus := range r.Layout.Load {
+		all = append(all, load.Generator{Path: r.Generator, CPUs: cpus, Log: r.Dir + "/load.log"})
+	}
+	return all
+}
+
+// interleave runs every entrant once in each round, in an order that turns, and
+// hands the outcome to keep. A failure is the entrant's, and the others go on; only
+// the end of ctx ends it all.
+func interleave[T any](ctx context.Context, r *Rig, id string, entrants []Entrant, rounds int,
+	do func(context.Context, Entrant) (T, error), keep func(entrant int, result T, err error),
+) error {
+	for round := range rounds {
+		for _, i := range stats.Order(len(entrants), round) {
+			result, err := do(ctx, entrants[i])
+			if ctx.Err() != nil {
+				return ctx.Err()
+			}
+			said := "ok"
+			if err != nil {
+				said = err.Error()
+			}
+			fmt.Fprintf(r.Progress, "%s round %d/%d %s: %s\n", id, round+1, rounds, entrants[i].Name, said)
+			keep(i, result, err)
+		}
+	}
+	return nil
+}
+
+// names of entrants that are not simply a peer.
+const (
+	again     = "sluice again (A/A)"
+	sluiceLog = "sluice, default access log"
+	nginxLog  = "nginx, default access log"
+)
+
+// entrants are the peers that are here, compared with Sluice, and Sluice once more:
+// the difference of the two is what the measurement cannot see.
+func (r *Rig) entrants(goals map[string]float64, without ...string) []Entrant {
+	var all []Entrant
+	for _, p := range r.Peers {
+		if p.Missing != "" || slices.Contains(without, p.Name) {
+			continue
+		}
+		e := Entrant{Name: p.Name, Base: peers.Sluice, Peer: p}
+		if most, ok := goals[p.Name]; ok {
+			e.Goal = &report.Goal{Max: most}
+		}
+		all = append(all, e)
+		if p.Name == peers.Sluice {
+			all = append(all, Entrant{Name: again, Base: peers.Sluice, Peer: p})
+		}
+	}
+	return all
+}
