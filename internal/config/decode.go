@@ -12,7 +12,7 @@ import (
 
 // maxNodes bounds how many values are decoded, those that aliases repeat counted
 // each time. Without it nine lines of nested aliases make a thousand million.
-const maxNodes = 100_000
+const maxNodes = 50_000
 
 // decoder lays a tree of YAML nodes onto a Config that holds the defaults. It
 // goes by the types and yaml tags of the Config, and notes the place of each

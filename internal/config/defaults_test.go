@@ -80,7 +80,7 @@ func TestDefaultsGiveWay(t *testing.T) {
 // Any valid Config is the same after Print and Parse, and after JSON.
 func TestPrintParsesAgain(t *testing.T) {
 	random := rand.New(rand.NewPCG(3, 4))
-	for range 300 {
+	for range 150 {
 		c := randomConfig(random)
 		c.Normalize()
 		checkAgrees(t, c)

@@ -17,7 +17,7 @@ import (
 )
 
 // maxFileBytes bounds the file. Ten thousand routes take about one MiB.
-const maxFileBytes = 8 << 20
+const maxFileBytes = 4 << 20
 
 // Load reads, decodes and checks the file at path. Its error is always Faults,
 // also for a file that cannot be read.

@@ -77,7 +77,7 @@ func TestFileSize(t *testing.T) {
 	if _, err := Parse("f", fill(maxFileBytes)); err != nil {
 		t.Errorf("a file of the largest size: %v", err)
 	}
-	if _, err := Parse("f", fill(maxFileBytes+1)); err == nil || err.Error() != "f: larger than 8MiB" {
+	if _, err := Parse("f", fill(maxFileBytes+1)); err == nil || err.Error() != "f: larger than 4MiB" {
 		t.Errorf("one byte more: %v", err)
 	}
 }
