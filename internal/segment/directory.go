@@ -52,8 +52,8 @@ func (s *Segment) Release(slot int) {
 	inRange("server slot", slot, s.shape.Servers)
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if e := s.entry(slot); e.State == slotUsed {
-		e.State = slotReleased
+	if s.inUse(slot) {
+		s.entry(slot).State = slotReleased
 	}
 }
 
@@ -63,12 +63,16 @@ func (s *Segment) ServerName(slot int) (farm, url string, ok bool) {
 	inRange("server slot", slot, s.shape.Servers)
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	e := s.entry(slot)
-	if e.State != slotUsed {
+	if !s.inUse(slot) {
 		return "", "", false
 	}
-	farm, url = e.names()
+	farm, url = s.entry(slot).names()
 	return farm, url, true
+}
+
+// inUse looks at an entry only if there ever was one: looking would cost its page.
+func (s *Segment) inUse(slot int) bool {
+	return slot < int(s.header().Slots) && s.entry(slot).State == slotUsed
 }
 
 func (e *serverEntry) take(farm, url string) {

@@ -20,7 +20,7 @@ import "sync/atomic"
 
 const (
 	Magic   = 0x3145434955_4C53 // "SLUICE1" in memory order
-	Version = 1
+	Version = 1                 // of the layout; Open refuses every other
 
 	MaxWorkers = 64  // processes: an 8-socket machine with 8 clusters each
 	MaxLoops   = 256 // per worker

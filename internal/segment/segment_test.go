@@ -166,6 +166,9 @@ func TestSparse(t *testing.T) {
 		s.ServerTotals(w, slot)
 		s.ResetGauges(w)
 	}
+	for i := range MaxServers {
+		s.ServerName(i)
+	}
 	var st unix.Stat_t
 	if err := unix.Fstat(s.FD(), &st); err != nil {
 		t.Fatal(err)
