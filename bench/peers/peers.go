@@ -42,7 +42,7 @@ type kind struct {
 	name     string
 	template string // in configs; empty: all is said by arguments
 	find     func(context.Context, Tools, string) (string, error)
-	version  []string // arguments that make it tell its version; nil: that of the Go that built it
+	version  []string // arguments that make it tell its version; nil: it is built here, by this Go
 	args     func(config string, s Setup) []string
 	golang   bool           // obeys GOMAXPROCS; Sluice is to find its CPUs itself
 	stop     syscall.Signal // ends it at once
@@ -140,9 +140,16 @@ func version(ctx context.Context, path string, args []string) string {
 	if err != nil {
 		return "unknown"
 	}
-	if v := versionNumber.FindString(string(out)); v != "" {
+	return versionIn(string(out), path)
+}
+
+// versionIn finds the number in what a program said. Some name their own path,
+// which may have numbers too.
+func versionIn(said, path string) string {
+	said = strings.TrimSpace(strings.ReplaceAll(said, path, ""))
+	if v := versionNumber.FindString(said); v != "" {
 		return v
 	}
-	first, _, _ := strings.Cut(strings.TrimSpace(string(out)), "\n")
+	first, _, _ := strings.Cut(said, "\n")
 	return first
 }

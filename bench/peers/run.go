@@ -37,9 +37,10 @@ func (p Peer) Start(ctx context.Context, s Setup) (*Running, error) {
 		return nil, err
 	}
 	log := filepath.Join(s.Dir, p.Name+".log")
-	var env []string
+	// Caddy keeps state in the user's directories.
+	env := []string{"XDG_CONFIG_HOME=" + s.Dir, "XDG_DATA_HOME=" + s.Dir}
 	if p.kind.golang {
-		env = []string{"GOMAXPROCS=" + strconv.Itoa(s.Threads)}
+		env = append(env, "GOMAXPROCS="+strconv.Itoa(s.Threads))
 	}
 	process, err := proc.Start(proc.Command{
 		Path: p.Path,
