@@ -152,7 +152,7 @@ func (c *Conn) Ended() bool { return c.ended || c.closed || c.failure != nil }
 
 // Idle implements Stream.
 func (c *Conn) Idle(job Job) bool {
-	if c.Ready() {
+	if job != nil && c.Ready() {
 		c.loop.Go(job)
 		return true
 	}
