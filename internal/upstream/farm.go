@@ -1,0 +1,141 @@
+package upstream
+
+import (
+	"sync/atomic"
+	"time"
+
+	"sluice/internal/config"
+	"sluice/internal/reactor"
+	"sluice/internal/spec"
+)
+
+// Farm is a set of servers that answer the same requests. Immutable.
+type Farm struct {
+	config.Farm
+	Index   int // among the farms of its configuration
+	Servers []*Server
+}
+
+// Server is one backend as one configuration sees it. Immutable, save State.
+type Server struct {
+	*State
+	Farm      *Farm
+	Weight    int
+	Authority []byte // host:port, as Host if farms.host is server
+}
+
+// State is what is known of a server in this worker. It stays over reloads as
+// long as the server is configured.
+type State struct {
+	Slot    int // in the segment
+	URL     string
+	network string // tcp or unix
+	address string // host:port or path
+
+	addresses atomic.Pointer[[]reactor.Address] // resolver writes; nil: not yet known
+	turn      atomic.Uint32                     // which address is next
+	open      atomic.Int64                      // connections of all loops
+	waiting   atomic.Int64                      // tasks of all loops that wait for one of these
+	skipUntil atomic.Int64                      // executor time; not chosen before, if there is another
+}
+
+// Fail has the server skipped for d from now (executor time, ns).
+func (s *State) Fail(now int64, d time.Duration) { s.skipUntil.Store(now + int64(d)) }
+
+// Succeed ends the skipping.
+func (s *State) Succeed() {
+	if s.skipUntil.Load() != 0 {
+		s.skipUntil.Store(0)
+	}
+}
+
+// Skipped reports whether the server has failed lately.
+func (s *State) Skipped(now int64) bool { return s.skipUntil.Load() > now }
+
+// reserve counts one more open connection if fewer than most are; 0 is no limit.
+func (s *State) reserve(most int64) bool {
+	for {
+		n := s.open.Load()
+		if most > 0 && n >= most {
+			return false
+		}
+		if s.open.CompareAndSwap(n, n+1) {
+			return true
+		}
+	}
+}
+
+// nextAddress takes turns among the server's addresses.
+func (s *State) nextAddress() (a reactor.Address, ok bool) {
+	list := s.addresses.Load()
+	if list == nil || len(*list) == 0 {
+		return a, false
+	}
+	if len(*list) == 1 {
+		return (*list)[0], true
+	}
+	return (*list)[int(s.turn.Add(1))%len(*list)], true
+}
+
+// Servers keeps the State of every configured server over reloads. It belongs
+// to the goroutine that applies configurations.
+type Servers struct {
+	states  map[int]*State // by slot
+	resolve *resolver
+}
+
+// NewServers starts the resolver, which ends with Close.
+func NewServers() *Servers {
+	return &Servers{states: map[int]*State{}, resolve: newResolver()}
+}
+
+// Close ends the resolver.
+func (s *Servers) Close() { s.resolve.close() }
+
+// Apply makes the farms of a configuration. States of servers that it no longer
+// has are returned as gone.
+func (s *Servers) Apply(cfg *config.Config, slots []spec.ServerSlot) (farms []*Farm, gone []*State) {
+	type identity struct{ farm, url string }
+	bySlot := map[identity]int{}
+	for _, slot := range slots {
+		bySlot[identity{slot.Farm, slot.URL}] = slot.Slot
+	}
+	used := map[int]*State{}
+	for i, fc := range cfg.Farms {
+		f := &Farm{Farm: fc, Index: i}
+		for _, sc := range fc.Servers {
+			slot := bySlot[identity{fc.Name, sc.URL}]
+			st := s.state(slot, sc)
+			used[slot] = st
+			f.Servers = append(f.Servers, &Server{State: st, Farm: f, Weight: sc.Weight, Authority: authority(sc)})
+		}
+		farms = append(farms, f)
+	}
+	for slot, st := range s.states {
+		if used[slot] != st {
+			gone = append(gone, st)
+		}
+	}
+	s.states = used
+	s.resolve.watch(used)
+	return farms, gone
+}
+
+// state is the server's State, a new one if the slot was another's.
+func (s *Servers) state(slot int, sc config.Server) *State {
+	if st := s.states[slot]; st != nil && st.URL == sc.URL {
+		return st
+	}
+	st := &State{Slot: slot, URL: sc.URL}
+	st.network, st.address = sc.Endpoint()
+	return st
+}
+
+// authority is what Host says when it names the server itself.
+func authority(sc config.Server) []byte {
+	network, address := sc.Endpoint()
+	if network == "unix" {
+		return []byte("localhost")
+	}
+	return []byte(address)
+}

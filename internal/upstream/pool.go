@@ -1,0 +1,220 @@
+package upstream
+
+import (
+	"errors"
+	"time"
+
+	"sluice/internal/reactor"
+	"sluice/internal/segment"
+)
+
+// ErrFull: the server has as many connections as it may have, and none came free
+// in time.
+var ErrFull = errors.New("every allowed connection to the server is in use")
+
+// ErrUnresolved: the server's name has no address yet.
+var ErrUnresolved = errors.New("the server's name has not been resolved")
+
+// Dial opens a connection, waiting up to timeout.
+type Dial func(a reactor.Address, timeout time.Duration) (reactor.Stream, error)
+
+// Adopt makes a Stream of a connected socket that came from a sibling.
+type Adopt func(fd int) (reactor.Stream, error)
+
+// Conn is a connection to a server, borrowed or idle. Loop only.
+type Conn struct {
+	reactor.Stream
+	server *State
+	pool   *Pool
+	idle   bool
+}
+
+// How tells where a borrowed connection came from.
+type How uint8
+
+const (
+	New    How = iota // opened for this request
+	Reused            // kept by this loop
+	Taken             // kept by a sibling
+)
+
+// String is the word for it in logs.
+func (h How) String() string { return [...]string{"new", "reused", "taken"}[h] }
+
+// Pool is the connections of one loop. Loop only, save what siblings read.
+type Pool struct {
+	exec     reactor.Executor
+	dial     Dial
+	adopt    Adopt
+	stats    func(slot int) *segment.ServerStats
+	takeover *segment.Counter
+	siblings []*Pool  // immutable after Join
+	places   []*place // by slot; made on first use
+	shared   sharedPlaces
+}
+
+// place is one server's connections on one loop.
+type place struct {
+	stats   *segment.ServerStats
+	idle    []*Conn // the last one used is the first one taken: it is warm, and the rest can age
+	waiters []*waiter
+}
+
+// NewPool makes the pool of one loop. stats gives a server's block in the
+// segment; takeovers counts connections that came from siblings.
+func NewPool(exec reactor.Executor, dial Dial, adopt Adopt, stats func(slot int) *segment.ServerStats, takeovers *segment.Counter) *Pool {
+	return &Pool{exec: exec, dial: dial, adopt: adopt, stats: stats, takeover: takeovers}
+}
+
+func (p *Pool) at(s *State) *place {
+	for s.Slot >= len(p.places) {
+		p.places = append(p.places, nil)
+	}
+	if p.places[s.Slot] == nil {
+		p.places[s.Slot] = &place{stats: p.stats(s.Slot)}
+	}
+	return p.places[s.Slot]
+}
+
+// Stats are this loop's figures of a server.
+func (p *Pool) Stats(s *State) *segment.ServerStats { return p.at(s).stats }
+
+// Borrow gives a connection to the server: this loop's own if it has one, else a
+// sibling's, else a new one. fresh asks for a new one. Give or Discard ends the
+// loan. It may park.
+func (p *Pool) Borrow(s *Server, fresh bool) (*Conn, How, error) {
+	at := p.at(s.State)
+	if !fresh {
+		if c := at.pop(); c != nil {
+			at.stats.Reused.Inc()
+			return c, Reused, nil
+		}
+		if c := p.fromSibling(s.State); c != nil {
+			at.stats.Reused.Inc()
+			return c, Taken, nil
+		}
+	}
+	if !s.reserve(int64(s.Farm.Connections.Max)) {
+		return p.await(s)
+	}
+	c, err := p.open(s)
+	return c, New, err
+}
+
+// open opens a connection that is counted in State.open already.
+func (p *Pool) open(s *Server) (*Conn, error) {
+	at := p.at(s.State)
+	a, ok := s.nextAddress()
+	if !ok {
+		p.closed(s.State)
+		return nil, ErrUnresolved
+	}
+	stream, err := p.dial(a, time.Duration(s.Farm.Timeouts.Connect))
+	if err != nil {
+		at.stats.ConnectFails.Inc()
+		p.closed(s.State)
+		return nil, err
+	}
+	at.stats.Connects.Inc()
+	at.stats.Open.Inc()
+	return &Conn{Stream: stream, server: s.State, pool: p}, nil
+}
+
+// Give takes back a connection whose response was read to its end and that the
+// server keeps open. It stays up to keepAlive, if fewer than most are idle.
+func (p *Pool) Give(c *Conn, keepAlive time.Duration, most int) {
+	at := p.at(c.server)
+	c.OnHangup(nil)
+	c.SetWriteTimeout(0)
+	if c.Ready() { // the server has closed it, or speaks out of turn
+		p.Discard(c)
+		return
+	}
+	if p.handOver(c) {
+		return
+	}
+	if len(at.idle) >= most {
+		p.Discard(c)
+		return
+	}
+	c.SetReadTimeout(keepAlive)
+	c.idle = true
+	if !c.Idle(c) { // over plain goroutines nobody would watch it
+		p.Discard(c)
+		return
+	}
+	at.push(c)
+	p.publish(c.server, len(at.idle))
+}
+
+// Discard closes a borrowed connection.
+func (p *Pool) Discard(c *Conn) {
+	c.Close()
+	p.at(c.server).stats.Open.Dec()
+	p.closed(c.server)
+}
+
+// closed notes that a connection is no more, so that a task that waits for one
+// may open another.
+func (p *Pool) closed(s *State) {
+	s.open.Add(-1)
+	p.room(s)
+}
+
+// Run is the end of an idle connection: the server closed it, spoke out of turn,
+// or its time is over.
+func (c *Conn) Run() {
+	if !c.idle {
+		return // it was borrowed in this very turn
+	}
+	at := c.pool.at(c.server)
+	at.remove(c)
+	c.pool.publish(c.server, len(at.idle))
+	c.pool.Discard(c)
+}
+
+func (at *place) push(c *Conn) {
+	at.idle = append(at.idle, c)
+	at.stats.Idle.Inc()
+}
+
+// pop takes the connection used last that is still good.
+func (at *place) pop() *Conn {
+	for n := len(at.idle); n > 0; n = len(at.idle) {
+		c := at.idle[n-1]
+		at.idle[n-1] = nil
+		at.idle = at.idle[:n-1]
+		c.taken(at)
+		c.pool.publish(c.server, n-1)
+		if !c.Ready() {
+			return c
+		}
+		c.pool.Discard(c)
+	}
+	return nil
+}
+
+func (at *place) remove(c *Conn) {
+	for i, other := range at.idle {
+		if other == c {
+			at.idle = append(at.idle[:i], at.idle[i+1:]...)
+			c.taken(at)
+			return
+		}
+	}
+}
+
+func (c *Conn) taken(at *place) {
+	c.idle = false
+	c.Idle(nil)
+	at.stats.Idle.Dec()
+}
+
+// Retire closes the idle connections to a server that is no longer configured;
+// those in use end when they are given back.
+func (p *Pool) Retire(s *State) {
+	at := p.at(s)
+	for c := at.pop(); c != nil; c = at.pop() {
+		p.Discard(c)
+	}
+}

@@ -1,0 +1,61 @@
+package upstream
+
+// Rotation is a loop's place in a farm's order: smooth weighted round robin, in
+// which a server's turns are spread over the round instead of bunched. Loop only.
+type Rotation struct {
+	farm   *Farm
+	credit []int // by server
+}
+
+// NewRotation starts a round.
+func NewRotation(f *Farm) *Rotation { return &Rotation{farm: f, credit: make([]int, len(f.Servers))} }
+
+// Tried is a set of servers of one farm, by index modulo 64: those that this
+// request has been sent to.
+type Tried uint64
+
+func (t Tried) has(i int) bool { return t&(1<<(i%64)) != 0 }
+
+// With adds server s of its farm.
+func (t Tried) With(s *Server) Tried {
+	for i, other := range s.Farm.Servers {
+		if other == s {
+			return t | 1<<(i%64)
+		}
+	}
+	return t
+}
+
+// Next chooses a server at time now: one that has not been tried and has not
+// failed lately; failing that, one that has not been tried. nil if there is none.
+func (r *Rotation) Next(now int64, tried Tried) *Server {
+	servers := r.farm.Servers
+	if len(servers) == 1 && tried == 0 && servers[0].Weight > 0 {
+		return servers[0]
+	}
+	if s := r.turn(func(i int) bool { return !tried.has(i) && !servers[i].Skipped(now) }); s != nil {
+		return s
+	}
+	return r.turn(func(i int) bool { return !tried.has(i) })
+}
+
+// turn gives every eligible server credit by its weight; the richest pays the
+// whole round and is chosen.
+func (r *Rotation) turn(eligible func(i int) bool) *Server {
+	best, round := -1, 0
+	for i, s := range r.farm.Servers {
+		if s.Weight == 0 || !eligible(i) {
+			continue
+		}
+		r.credit[i] += s.Weight
+		round += s.Weight
+		if best < 0 || r.credit[i] > r.credit[best] {
+			best = i
+		}
+	}
+	if best < 0 {
+		return nil
+	}
+	r.credit[best] -= round
+	return r.farm.Servers[best]
+}
