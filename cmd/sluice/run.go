@@ -2,6 +2,8 @@ package main
 
 import (
 	"context"
+	"sync"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -108,9 +110,36 @@ func (f *runFlags) runDemo(c *cobra.Command) error {
 // supervise runs until a signal ends it. ready, unless it is nil, is called once
 // every worker serves.
 func supervise(ctx context.Context, load func() (*config.Config, error), ready func()) error {
-	s, err := supervisor.New(supervisor.Options{Load: load, Build: release(), Ready: ready})
+	s, err := supervisor.New(supervisor.Options{Load: load, Build: release()})
 	if err != nil {
 		return err
 	}
+	if ready == nil {
+		return s.Run(ctx)
+	}
+	over, finish := context.WithCancel(ctx)
+	var announcer sync.WaitGroup
+	announcer.Go(func() { announce(over, s.Ready, ready) })
+	defer announcer.Wait()
+	defer finish()
 	return s.Run(ctx)
+}
+
+// announce calls then when isReady says so for the first time, unless ctx ends
+// before. A person waits, so it looks often.
+func announce(ctx context.Context, isReady func() bool, then func()) {
+	const lookEvery = 20 * time.Millisecond
+	tick := time.NewTicker(lookEvery)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+			if isReady() {
+				then()
+				return
+			}
+		}
+	}
 }

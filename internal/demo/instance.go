@@ -104,6 +104,7 @@ func newInstance(ctx context.Context, name string, place placement.Worker) (*ins
 // threads come and go.)
 func (in *instance) start(ctx context.Context) (*process, error) {
 	cmd := exec.CommandContext(ctx, "/proc/self/exe", Role, in.name, strconv.Itoa(in.place.Node))
+	cmd.Args[0] = os.Args[0] // what ps shows
 	cmd.Stderr = os.Stderr
 	cmd.ExtraFiles = []*os.File{in.socket}
 	lifeline, err := cmd.StdinPipe()
