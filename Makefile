@@ -39,7 +39,7 @@ unit: build
 
 # The race detector slows code down, so only the packages where goroutines meet.
 race: go
-	@CGO_ENABLED=1 $(GO) test -race -timeout 10m ./internal/...
+	@CGO_ENABLED=1 $(GO) test -race -timeout 10m ./cmd/... ./internal/...
 
 bench: build ## measure Sluice beside its peers; wants a quiet machine
 	@$(GO) run ./bench
