@@ -20,8 +20,8 @@ const (
 	readTimeout   = 10 * time.Second
 	writeTimeout  = 2 * time.Minute
 	idleTimeout   = time.Minute
-	maxHead       = 16 << 10         // bytes
-	farewellLimit = 10 * time.Second // answers in progress on an address that was left, or at the end
+	maxHead       = 16 << 10        // bytes
+	farewellLimit = 2 * time.Second // answers in progress on an address that was left, or at the end
 )
 
 // Server answers on the admin address of the configuration.
