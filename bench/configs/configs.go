@@ -3,7 +3,9 @@
 // They say the same thing in six languages: pass every request to the backends
 // over kept-alive connections, tell them X-Forwarded-For, -Proto, -Host, -Port, Via
 // and X-Request-Id, and log nothing unless asked. Time-outs and limits are set so that
-// none of them acts during a run. All else is left as each project ships it.
+// none of them acts during a run. Bodies go by splice(2) where a peer can. All else is
+// left as each project ships it; LargeBodies gives nginx and HAProxy what their own
+// guides advise for them.
 package configs
 
 import (
@@ -19,11 +21,12 @@ var templates = template.Must(template.ParseFS(files, "*.tmpl"))
 
 // Setup is what a configuration is filled in with.
 type Setup struct {
-	Dir       string // its own directory, for what the proxy writes
-	Port      int    // to listen on, on 127.0.0.1
-	Backends  []int  // ports on 127.0.0.1
-	Threads   int    // workers, threads or loops: as many as CPUs
-	AccessLog string // file for the default access log, where the template knows one; empty: none
+	Dir         string // its own directory, for what the proxy writes
+	Port        int    // to listen on, on 127.0.0.1
+	Backends    []int  // ports on 127.0.0.1
+	Threads     int    // workers, threads or loops: as many as CPUs
+	LargeBodies bool   // with the buffers that suit large bodies, where the defaults do not
+	AccessLog   string // file for the default access log, where the template knows one; empty: none
 }
 
 // Render fills in the template of that name.

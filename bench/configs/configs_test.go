@@ -62,6 +62,17 @@ func TestAccessLog(t *testing.T) {
 	}
 }
 
+// TestLargeBodies: the defaults are the projects' own unless larger buffers are asked for.
+func TestLargeBodies(t *testing.T) {
+	for name, setting := range map[string]string{"nginx.conf": "proxy_buffers", "haproxy.cfg": "tune.pipesize"} {
+		usual, _ := Render(name, Setup{})
+		large, _ := Render(name, Setup{LargeBodies: true})
+		if strings.Contains(string(usual), setting) || !strings.Contains(string(large), setting) {
+			t.Errorf("%s: %s is not set by LargeBodies alone", name, setting)
+		}
+	}
+}
+
 func TestYAML(t *testing.T) {
 	for _, name := range []string{"envoy.yaml", "sluice.yaml"} {
 		out, _ := Render(name, Setup{Dir: "/d", Port: 1, Backends: []int{2, 3}, Threads: 1})

@@ -15,24 +15,24 @@ type closed struct {
 	id, title string
 	job       load.Job
 	perGiB    bool
-	withLog   bool // two more entrants: Sluice and nginx with their default access log
 	goals     map[string]float64
+	more      func([]Entrant) []Entrant // further entrants; may be nil
 }
 
 // The goals are those of PERFORMANCE.md: Sluice's cost as a multiple of the peer's.
 var (
 	w1 = closed{
-		id: "W1", title: "HTTP/1.1 keep-alive, 53-byte responses, 64 connections", withLog: true,
+		id: "W1", title: "HTTP/1.1 keep-alive, 53-byte responses, 64 connections", more: logged,
 		job:   load.Job{Conns: 64, Target: "/53"},
 		goals: map[string]float64{peers.Nginx: 0.95, peers.HAProxy: 0.85, peers.Floor: 1.25},
 	}
 	w6small = closed{
-		id: "W6-64KiB", title: "64 KiB responses, 64 connections", perGiB: true,
+		id: "W6-64KiB", title: "64 KiB responses, 64 connections", perGiB: true, more: largeBodies,
 		job:   load.Job{Conns: 64, Target: "/65536"},
 		goals: map[string]float64{peers.Nginx: 1, peers.HAProxy: 1},
 	}
 	w6large = closed{
-		id: "W6-10MiB", title: "10 MiB responses, 16 connections", perGiB: true,
+		id: "W6-10MiB", title: "10 MiB responses, 16 connections", perGiB: true, more: largeBodies,
 		job:   load.Job{Conns: 16, Target: "/10485760"},
 		goals: map[string]float64{peers.Nginx: 1, peers.HAProxy: 1},
 	}
@@ -46,8 +46,8 @@ var (
 // run runs all rounds and gives the table.
 func (c closed) run(ctx context.Context, r *Rig) ([]report.Table, error) {
 	entrants := r.entrants(c.goals, peers.Direct)
-	if c.withLog {
-		entrants = append(entrants, logged(entrants)...)
+	if c.more != nil {
+		entrants = append(entrants, c.more(entrants)...)
 	}
 	job := c.job
 	job.Warm, job.Measure = r.Warm, r.Measure
@@ -72,6 +72,24 @@ func logged(entrants []Entrant) []Entrant {
 		case peers.Nginx:
 			all = append(all, Entrant{Name: nginxLog, Base: sluiceLog, Peer: e.Peer, Log: true})
 		}
+	}
+	return all
+}
+
+// largeBodies are nginx and HAProxy once more, with buffers for large bodies.
+func largeBodies(entrants []Entrant) []Entrant {
+	var all []Entrant
+	for _, e := range entrants {
+		switch e.Name {
+		case peers.Nginx:
+			e.Name = nginxLarge
+		case peers.HAProxy:
+			e.Name = haproxyLarge
+		default:
+			continue
+		}
+		e.LargeBodies = true
+		all = append(all, e)
 	}
 	return all
 }

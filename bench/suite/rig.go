@@ -60,8 +60,10 @@ type Entrant struct {
 	Name string // in the table
 	Base string // entrant that it is compared with
 	Peer peers.Peer
-	Log  bool // with its default access log, to a file
 	Goal *report.Goal
+
+	Log         bool // with its default access log, to a file
+	LargeBodies bool // with buffers for large bodies
 }
 
 // Open starts the backends. The caller ends them with Close.
@@ -100,7 +102,7 @@ func (r *Rig) start(ctx context.Context, e Entrant, perRequest bool) (*peers.Run
 		return nil, nil, err
 	}
 	s := peers.Setup{
-		Setup:      configs.Setup{Dir: dir, Port: port, Threads: len(r.Layout.Proxy)},
+		Setup:      configs.Setup{Dir: dir, Port: port, Threads: len(r.Layout.Proxy), LargeBodies: e.LargeBodies},
 		CPUs:       r.Layout.Proxy,
 		PerRequest: perRequest,
 	}
@@ -154,9 +156,11 @@ func interleave[T any](ctx context.Context, r *Rig, id string, entrants []Entran
 
 // names of entrants that are not simply a peer.
 const (
-	again     = "sluice again (A/A)"
-	sluiceLog = "sluice, default access log"
-	nginxLog  = "nginx, default access log"
+	again        = "sluice again (A/A)"
+	sluiceLog    = "sluice, default access log"
+	nginxLog     = "nginx, default access log"
+	nginxLarge   = "nginx, large buffers"
+	haproxyLarge = "haproxy, large pipes"
 )
 
 // entrants are the peers that are here, compared with Sluice, and Sluice once more:
