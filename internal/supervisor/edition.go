@@ -1,0 +1,191 @@
+package supervisor
+
+import (
+	"fmt"
+	"net"
+	"slices"
+
+	"golang.org/x/sys/unix"
+
+	"sluice/internal/config"
+	"sluice/internal/placement"
+	"sluice/internal/segment"
+	"sluice/internal/spec"
+)
+
+// edition is a configuration with all that belongs to it. It is immutable; a
+// reload makes the next one, which shares the sockets of listeners that stay.
+type edition struct {
+	config     *config.Config
+	generation uint64
+	listening  []*listening // as config.Listeners
+	servers    []spec.ServerSlot
+}
+
+// newEdition opens what last does not have yet. On an error nothing new is left
+// open. last is nil at the start.
+func newEdition(cfg *config.Config, generation uint64, last *edition, workers []placement.Worker, shared *segment.Segment) (*edition, error) {
+	e := &edition{config: cfg, generation: generation}
+	var err error
+	if e.servers, err = assignSlots(cfg, last, shared); err != nil {
+		return nil, err
+	}
+	for _, l := range cfg.Listeners {
+		open := last.listensOn(l.Address)
+		if open == nil {
+			if open, err = openListening(l, workers, e.holdsPort(l.Address) || last.holdsPort(l.Address)); err != nil {
+				e.closeBut(last)
+				return nil, err
+			}
+		}
+		e.listening = append(e.listening, open)
+	}
+	return e, nil
+}
+
+// listensOn finds the sockets of an address. An edition that is nil has none.
+func (e *edition) listensOn(address string) *listening {
+	if e == nil {
+		return nil
+	}
+	for _, l := range e.listening {
+		if l.address == address {
+			return l
+		}
+	}
+	return nil
+}
+
+// holdsPort says whether one of our sockets has the port already, on whichever
+// address. Then a bind without SO_REUSEPORT may fail for our own sake.
+func (e *edition) holdsPort(address string) bool {
+	if e == nil {
+		return false
+	}
+	_, port, _ := net.SplitHostPort(address)
+	return slices.ContainsFunc(e.listening, func(l *listening) bool {
+		_, ours, _ := net.SplitHostPort(l.bound)
+		return ours == port
+	})
+}
+
+// closeBut closes the sockets that other does not have. A nil edition has none.
+func (e *edition) closeBut(other *edition) {
+	for _, l := range e.listening {
+		if other == nil || !slices.Contains(other.listening, l) {
+			l.close()
+		}
+	}
+}
+
+// server is the identity of a server over reloads.
+type server struct{ farm, url string }
+
+func serversOf(cfg *config.Config) []server {
+	var all []server
+	for _, f := range cfg.Farms {
+		for _, s := range f.Servers {
+			all = append(all, server{f.Name, s.URL})
+		}
+	}
+	return all
+}
+
+// assignSlots gives every server of cfg its place in the segment. If there are no
+// more, the places of servers that are gone are given back first.
+func assignSlots(cfg *config.Config, last *edition, shared *segment.Segment) ([]spec.ServerSlot, error) {
+	servers := serversOf(cfg)
+	slots := make([]spec.ServerSlot, len(servers))
+	released := false
+	for i, s := range servers {
+		slot, err := shared.Assign(s.farm, s.url)
+		if err != nil && !released {
+			released = true
+			releaseUnused(append(last.servesFrom(), servers...), shared)
+			slot, err = shared.Assign(s.farm, s.url)
+		}
+		if err != nil {
+			return nil, err
+		}
+		slots[i] = spec.ServerSlot{Farm: s.farm, URL: s.url, Slot: slot}
+	}
+	return slots, nil
+}
+
+func (e *edition) servesFrom() []server {
+	if e == nil {
+		return nil
+	}
+	return serversOf(e.config)
+}
+
+// releaseUnused gives back the slots of servers that are not among those to keep
+// and that no worker has a connection to: nobody writes there any more.
+func releaseUnused(keep []server, shared *segment.Segment) {
+	for slot := range shared.Shape().Servers {
+		farm, url, ok := shared.ServerName(slot)
+		if ok && !slices.Contains(keep, server{farm, url}) && !inUse(shared, slot) {
+			shared.Release(slot)
+		}
+	}
+}
+
+func inUse(shared *segment.Segment, slot int) bool {
+	for worker := range shared.Shape().Workers {
+		t := shared.ServerTotals(worker, slot)
+		if t.Open.Load() > 0 || t.InFlight.Load() > 0 {
+			return true
+		}
+	}
+	return false
+}
+
+// specFor is what one worker is told. Its sockets are duplicates that belong to
+// the message, so that it does not matter what becomes of ours while it is under
+// way; parcel.discard closes them.
+func (e *edition) specFor(w placement.Worker, build string) (*parcel, error) {
+	s := &spec.Spec{
+		Version:    spec.Version,
+		Generation: e.generation,
+		Worker:     w.Index,
+		Node:       w.Node,
+		CPUs:       w.CPUs,
+		Pin:        w.Pin,
+		Loops:      w.Loops,
+		Servers:    e.servers,
+		Config:     e.config,
+		Build:      build,
+	}
+	p := &parcel{message: &spec.Message{Kind: spec.KindSpec, Spec: s}}
+	for i, l := range e.listening {
+		entry := spec.Listener{Name: e.config.Listeners[i].Name, Address: l.bound}
+		for _, fd := range l.sockets[w.Index] {
+			duplicate, err := unix.FcntlInt(uintptr(fd), unix.F_DUPFD_CLOEXEC, 0)
+			if err != nil {
+				p.discard()
+				return nil, fmt.Errorf("listener %q: sockets for worker %d: %w", entry.Name, w.Index, err)
+			}
+			p.sockets = append(p.sockets, duplicate)
+			entry.Sockets = append(entry.Sockets, duplicate)
+		}
+		s.Listeners = append(s.Listeners, entry)
+	}
+	return p, nil
+}
+
+// parcel is a message on its way to a worker.
+type parcel struct {
+	message *spec.Message
+	sockets []int // duplicates that go with it
+}
+
+// discard closes what goes with the message. A nil parcel has nothing.
+func (p *parcel) discard() {
+	if p == nil {
+		return
+	}
+	for _, fd := range p.sockets {
+		unix.Close(fd)
+	}
+	p.sockets = nil
+}

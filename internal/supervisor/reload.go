@@ -1,0 +1,238 @@
+package supervisor
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"sluice/internal/config"
+)
+
+// changeLimit bounds a reload from the moment that the workers are told, with a
+// restart of one that died on the way.
+const changeLimit = 45 * time.Second
+
+// errStopping answers a reload that comes too late.
+var errStopping = errors.New("sluice is stopping; the configuration is not reloaded")
+
+// change is a reload under way.
+type change struct {
+	next   *edition       // with the workers; nil: still being read
+	askers []chan<- error // wait for the outcome
+	endBy  time.Time      // zero: still being read
+	deaths int            // of workers that had next and not yet answered
+}
+
+// asked: somebody wants a reload.
+type asked struct{ reply chan<- error } // nil if nobody waits for the outcome
+
+// loaded: the configuration has been read.
+type loaded struct {
+	config *config.Config
+	err    error
+}
+
+// Reload reads the configuration anew and puts it into effect. It returns nil when
+// every worker serves it. Any error says why the old one is still in force
+// everywhere: config.Faults, a bind error, a worker's refusal, or a change that
+// needs a restart. Calls that come while one is under way are served by one more.
+func (s *Supervisor) Reload() error {
+	reply := make(chan error, 1)
+	select {
+	case s.events <- asked{reply}:
+		return <-reply // the event loop answers everybody before it ends
+	case <-s.over:
+		return errStopping
+	}
+}
+
+// ask notes a wish for a reload and begins one if none is under way.
+func (s *Supervisor) ask(reply chan<- error) {
+	s.askers = append(s.askers, reply)
+	s.beginReload()
+}
+
+// beginReload reads the configuration for all who have asked up to now: what it
+// finds is newer than any of their wishes.
+func (s *Supervisor) beginReload() {
+	if s.phase >= draining {
+		s.answerAskers(errStopping)
+		return
+	}
+	if len(s.askers) == 0 || s.loading || s.change != nil || s.phase == starting {
+		return
+	}
+	s.loading = true
+	s.change = &change{askers: s.askers}
+	s.askers = nil
+	s.notify.reloading()
+	go s.load()
+}
+
+// load reads the configuration. It has a goroutine of its own, as a file system
+// may take its time.
+func (s *Supervisor) load() {
+	cfg, err := s.options.Load()
+	s.deliver(loaded{cfg, err})
+}
+
+// take prepares the configuration that was read and sends it to the workers.
+func (s *Supervisor) take(cfg *config.Config, err error) {
+	s.loading = false
+	if s.change == nil {
+		return // given up meanwhile
+	}
+	if err == nil {
+		s.change.next, err = s.prepare(cfg)
+	}
+	if err != nil {
+		s.finishReload(err)
+		return
+	}
+	s.change.endBy = time.Now().Add(changeLimit)
+	for _, m := range s.members {
+		if m.process == nil {
+			continue
+		}
+		parcel, err := s.change.next.specFor(m.place, s.options.Build)
+		if err != nil {
+			s.rollBack(err)
+			return
+		}
+		s.send(m, parcel)
+	}
+	s.progress()
+}
+
+// prepare makes the next edition, and moves the admin interface if it has another
+// address now.
+func (s *Supervisor) prepare(cfg *config.Config) (*edition, error) {
+	if err := workersFault(s.current.config.Workers, cfg.Workers); err != nil {
+		return nil, err
+	}
+	next, err := newEdition(cfg, s.generation+1, s.current, placesOf(s.members), s.shared)
+	if err != nil {
+		return nil, err
+	}
+	if err := s.admin.Apply(cfg); err != nil {
+		next.closeBut(s.current)
+		return nil, err
+	}
+	s.generation++
+	return next, nil
+}
+
+// target is the edition that a worker is started with: the one that is about to be
+// in force, or the one that is.
+func (s *Supervisor) target() *edition {
+	if s.change != nil && s.change.next != nil {
+		return s.change.next
+	}
+	return s.current
+}
+
+// takes says whether the last that p was sent is the reload under way.
+func (s *Supervisor) takes(p *process) bool {
+	return p.want == s.target().generation && p.want != s.current.generation
+}
+
+// progress looks whether what was awaited has come about.
+func (s *Supervisor) progress() {
+	switch {
+	case s.phase == starting && s.everyWorkerHas(s.current.generation):
+		s.phase = serving
+		slog.Info("ready", "workers", len(s.members), "version", s.options.Build)
+		s.notify.ready(s.current.generation)
+		s.beginReload()
+	case s.phase == serving && s.target() != s.current && s.everyWorkerHas(s.target().generation):
+		s.commit()
+	}
+}
+
+// commit puts the next edition into force: every worker has it.
+func (s *Supervisor) commit() {
+	last, next := s.current, s.change.next
+	s.current = next
+	last.closeBut(next)
+	for i, l := range next.listening {
+		l.setBacklog(next.config.Listeners[i].Backlog)
+	}
+	setLevel(s.level, next.config)
+	slog.Info("configuration reloaded", "generation", next.generation)
+	s.finishReload(nil)
+}
+
+// rollBack gives every worker the edition in force again. What was opened for the
+// next one is closed.
+func (s *Supervisor) rollBack(err error) {
+	next := s.change.next
+	s.change.next = nil
+	if adminErr := s.admin.Apply(s.current.config); adminErr != nil {
+		slog.Error("the admin interface cannot go back to its address", "error", adminErr)
+	}
+	for _, m := range s.members {
+		if m.process == nil || m.process.want != next.generation {
+			continue
+		}
+		parcel, specErr := s.current.specFor(m.place, s.options.Build)
+		if specErr != nil {
+			slog.Error("worker is replaced", "error", specErr)
+			m.process.end()
+			continue
+		}
+		s.send(m, parcel)
+	}
+	next.closeBut(s.current)
+	s.finishReload(err)
+}
+
+// finishReload tells the outcome to all who wait for it, and begins the reload
+// that was asked for meanwhile.
+func (s *Supervisor) finishReload(err error) {
+	askers := s.change.askers
+	s.change = nil
+	if err != nil {
+		slog.Error("configuration not reloaded; the old one stays in force", "error", err)
+		s.notify.refused(s.current.generation)
+	} else {
+		s.notify.ready(s.current.generation)
+	}
+	s.publish() // who is answered may look at once
+	answer(askers, err)
+	s.beginReload()
+}
+
+// answerAskers refuses the reloads that have not begun.
+func (s *Supervisor) answerAskers(err error) {
+	answer(s.askers, err)
+	s.askers = nil
+}
+
+func answer(askers []chan<- error, err error) {
+	for _, reply := range askers {
+		if reply != nil {
+			reply <- err
+		}
+	}
+}
+
+// workersFault says which change of workers a reload cannot make: what was
+// decided when the processes were started.
+func workersFault(last, next config.Workers) error {
+	for _, part := range []struct {
+		key      string
+		was, now any
+	}{
+		{"per", last.Per, next.Per},
+		{"affinity", last.Affinity, next.Affinity},
+		{"memory", last.Memory, next.Memory},
+		{"loops", last.Loops, next.Loops},
+	} {
+		if part.was != part.now {
+			return fmt.Errorf("workers.%s: %v: was %v when Sluice started, and a reload cannot change it; restart Sluice, or write %v",
+				part.key, part.now, part.was, part.was)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,65 @@
+package supervisor
+
+import (
+	"time"
+
+	"sluice/internal/admin"
+	"sluice/internal/config"
+	"sluice/internal/segment"
+	"sluice/internal/spec"
+)
+
+var _ admin.View = (*Supervisor)(nil)
+
+// snapshot is what others see of the event loop's state. It is immutable.
+type snapshot struct {
+	current *edition
+	ready   bool
+	workers []admin.WorkerView
+}
+
+// publish shows the state as it is now. The event loop calls it when it has
+// handled an event.
+func (s *Supervisor) publish() {
+	view := &snapshot{current: s.current, ready: s.phase == serving, workers: make([]admin.WorkerView, len(s.members))}
+	for i, m := range s.members {
+		view.workers[i] = m.view()
+		view.ready = view.ready && m.state == segment.Serving
+	}
+	s.shown.Store(view)
+}
+
+func (m *member) view() admin.WorkerView {
+	v := admin.WorkerView{
+		Index: m.place.Index, Node: m.place.Node, CPUs: m.place.CPUs, Loops: m.place.Loops,
+		State: m.state.String(), Restarts: m.restarts,
+	}
+	if m.process != nil {
+		v.PID, v.Started = m.process.pid, m.process.started
+	}
+	return v
+}
+
+// Config is the configuration in force.
+func (s *Supervisor) Config() *config.Config { return s.shown.Load().current.config }
+
+// Generation counts the configurations that were in force or refused, from 1.
+func (s *Supervisor) Generation() uint64 { return s.shown.Load().current.generation }
+
+// Servers are the servers of the configuration in force, with their slots.
+func (s *Supervisor) Servers() []spec.ServerSlot { return s.shown.Load().current.servers }
+
+// Workers are the listener processes, by index.
+func (s *Supervisor) Workers() []admin.WorkerView { return s.shown.Load().workers }
+
+// Ready says whether every worker serves.
+func (s *Supervisor) Ready() bool { return s.shown.Load().ready }
+
+// Build is the version of the binary.
+func (s *Supervisor) Build() string { return s.options.Build }
+
+// Started is when the supervisor was made.
+func (s *Supervisor) Started() time.Time { return s.started }
+
+// Segment is the memory shared with the workers. It is unmapped when Run returns.
+func (s *Supervisor) Segment() *segment.Segment { return s.shared }
