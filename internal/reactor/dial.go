@@ -17,7 +17,8 @@ type Address struct {
 }
 
 // Dial connects to a, waiting up to timeout (0: for ever). It runs in a task.
-// Errors unwrap to a syscall.Errno or os.ErrDeadlineExceeded.
+// Errors unwrap to a syscall.Errno, os.ErrDeadlineExceeded or, when the loop
+// ends, net.ErrClosed.
 func (l *Loop) Dial(a Address, timeout time.Duration) (*Conn, error) {
 	family, sa := a.sockaddr()
 	fd, err := unix.Socket(family, unix.SOCK_STREAM|unix.SOCK_NONBLOCK|unix.SOCK_CLOEXEC, 0)
@@ -28,11 +29,14 @@ func (l *Loop) Dial(a Address, timeout time.Duration) (*Conn, error) {
 		unix.SetsockoptInt(fd, unix.IPPROTO_TCP, unix.TCP_NODELAY, 1)
 	}
 	err = unix.Connect(fd, sa)
-	for until := l.now + int64(timeout); err == unix.EAGAIN && (timeout == 0 || l.now < until); {
+	for until := l.now + int64(timeout); err == unix.EAGAIN && !l.closing; err = unix.Connect(fd, sa) {
+		if timeout > 0 && l.now >= until {
+			closeFD(fd)
+			return nil, os.ErrDeadlineExceeded
+		}
 		l.NewSignal().Wait(fullBacklogPause)
-		err = unix.Connect(fd, sa)
 	}
-	if err != nil && err != unix.EINPROGRESS {
+	if err != nil && err != unix.EINPROGRESS && !l.closing {
 		closeFD(fd)
 		return nil, os.NewSyscallError("connect", err)
 	}

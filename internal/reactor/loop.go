@@ -2,6 +2,7 @@ package reactor
 
 import (
 	"fmt"
+	"net"
 	"runtime"
 	"sync"
 	"sync/atomic"
@@ -54,8 +55,9 @@ type Loop struct {
 	mu        sync.Mutex // held for an append or a swap, never longer
 	submitted []func()
 
-	pending  atomic.Bool // submitted is not empty
-	sleeping atomic.Bool // the loop is in, or about to enter, a sleeping poll
+	pending  atomic.Bool  // submitted is not empty
+	sleeping atomic.Bool  // the loop is in, or about to enter, a sleeping poll
+	waking   atomic.Int32 // goroutines that may be writing to event
 }
 
 // source is what a descriptor's events are for.
@@ -116,6 +118,8 @@ func (l *Loop) Run() {
 	if l.opts.Pin != nil {
 		l.opts.Pin()
 	}
+	l.now = nanotime()
+	l.awake = l.now
 	for !l.closing {
 		l.turn()
 	}
@@ -171,10 +175,21 @@ func (l *Loop) Submit(f func()) {
 	l.submitted = append(l.submitted, f)
 	l.mu.Unlock()
 	l.pending.Store(true)
+	if l.sleeping.Load() {
+		l.endSleep()
+	}
+}
+
+// endSleep writes to the eventfd if nobody else has done so for this sleep. The
+// loop waits for waking to be 0 before it closes the eventfd, whose number may
+// then be someone else's.
+func (l *Loop) endSleep() {
+	l.waking.Add(1)
 	if l.sleeping.CompareAndSwap(true, false) {
 		one := [8]byte{1}
 		unix.Write(l.event, one[:])
 	}
+	l.waking.Add(-1)
 }
 
 func (l *Loop) runSubmitted() {
@@ -201,8 +216,12 @@ func (a *alarm) events(uint32) {
 
 func (a *alarm) shut() {}
 
-// register has the events of fd go to s.
+// register has the events of fd go to s. A loop that ends takes nothing more:
+// its tasks could wait for ever on what nobody shuts.
 func (l *Loop) register(fd int, events uint32, s source) error {
+	if l.closing {
+		return net.ErrClosed
+	}
 	if fd >= len(l.sources) {
 		l.sources = append(l.sources, make([]registration, max(fd+1-len(l.sources), len(l.sources)/2, 64))...)
 	}
@@ -252,6 +271,9 @@ func (l *Loop) end() {
 	}
 	for _, p := range l.pipes {
 		p.close()
+	}
+	for l.waking.Load() != 0 {
+		runtime.Gosched()
 	}
 	unix.Close(l.event)
 	unix.Close(l.epoll)

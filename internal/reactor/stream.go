@@ -25,7 +25,8 @@ type Executor interface {
 // is remembered; several count as one.
 type Signal interface {
 	Set()
-	// Wait returns true once set, false when d has passed; d <= 0 waits for ever.
+	// Wait returns true once set, false when d has passed or the loop ends;
+	// d <= 0 waits for ever.
 	Wait(d time.Duration) bool
 }
 
