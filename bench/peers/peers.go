@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"os/exec"
 	"regexp"
-	"runtime"
 	"strconv"
 	"strings"
 	"syscall"
@@ -42,7 +41,8 @@ type kind struct {
 	name     string
 	template string // in configs; empty: all is said by arguments
 	find     func(context.Context, Tools, string) (string, error)
-	version  []string // arguments that make it tell its version; nil: it is built here, by this Go
+	version  []string // arguments that make it tell its version
+	builder  []string // or, for what is built here, the command that tells its compiler's
 	args     func(config string, s Setup) []string
 	golang   bool           // obeys GOMAXPROCS; Sluice is to find its CPUs itself
 	stop     syscall.Signal // ends it at once
@@ -79,8 +79,8 @@ var kinds = []kind{
 		args: func(c string, _ Setup) []string {
 			return []string{"run", "--config", c, "--adapter", "caddyfile"}
 		}},
-	{name: GoProxy, golang: true, find: built, stop: syscall.SIGTERM, args: reverseProxyArgs},
-	{name: Floor, find: built, stop: syscall.SIGTERM, args: floorArgs},
+	{name: GoProxy, golang: true, find: built, builder: []string{"go", "version"}, stop: syscall.SIGTERM, args: reverseProxyArgs},
+	{name: Floor, find: built, builder: []string{"cc", "--version"}, stop: syscall.SIGTERM, args: floorArgs},
 }
 
 // Names are all that may take part, in the order of the tables.
@@ -113,7 +113,7 @@ func Find(ctx context.Context, names []string, t Tools) ([]Peer, error) {
 		if err != nil {
 			p.Missing = err.Error()
 		} else {
-			p.Path, p.Version = path, version(ctx, path, k.version)
+			p.Path, p.Version = path, k.tellVersion(ctx, path)
 		}
 		all = append(all, p)
 	}
@@ -131,16 +131,17 @@ func kindOf(name string) (kind, bool) {
 
 var versionNumber = regexp.MustCompile(`\d+\.\d+(\.\d+)?([-+][0-9A-Za-z.+~-]+)?`)
 
-// version is the first version number that the program tells of itself.
-func version(ctx context.Context, path string, args []string) string {
-	if args == nil {
-		return runtime.Version()
+// tellVersion is what the program tells of itself, or its compiler.
+func (k kind) tellVersion(ctx context.Context, path string) string {
+	command, by := append([]string{path}, k.version...), ""
+	if k.builder != nil {
+		command, by = k.builder, k.builder[0]+" "
 	}
-	out, err := exec.CommandContext(ctx, path, args...).CombinedOutput()
+	out, err := exec.CommandContext(ctx, command[0], command[1:]...).CombinedOutput()
 	if err != nil {
 		return "unknown"
 	}
-	return versionIn(string(out), path)
+	return by + versionIn(string(out), path)
 }
 
 // versionIn finds the number in what a program said. Some name their own path,
