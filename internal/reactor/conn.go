@@ -49,8 +49,8 @@ func (l *Loop) Adopt(fd int, peer netip.AddrPort) (*Conn, error) {
 	return c, nil
 }
 
-// Detach takes the socket off this loop and returns it, for Adopt on another.
-// Nothing may be waiting on the connection.
+// Detach takes the socket of an open connection off this loop and returns it,
+// for Adopt on another. Nothing may be waiting on the connection.
 func (c *Conn) Detach() (fd int) {
 	epollCtl(c.loop.epoll, unix.EPOLL_CTL_DEL, c.fd, 0, 0)
 	c.idle = nil
@@ -152,7 +152,8 @@ func (c *Conn) Ended() bool { return c.ended || c.closed || c.failure != nil }
 
 // Idle implements Stream.
 func (c *Conn) Idle(job Job) bool {
-	if job != nil && c.Ready() {
+	late := c.readBy != 0 && c.loop.now >= c.readBy // its timer has fired, and will not again
+	if job != nil && (late || c.Ready()) {
 		c.loop.Go(job)
 		return true
 	}
@@ -169,8 +170,8 @@ func (c *Conn) Write(p []byte) (int, error) {
 		}
 		switch e {
 		case 0:
+			c.loop.spent(n)
 			if done += n; done == len(p) {
-				c.loop.spent(n)
 				return done, nil
 			}
 		case unix.EAGAIN:

@@ -51,6 +51,16 @@ func (h byHand) start(job func()) {
 	h.runReady()
 }
 
+// adopt makes fd a Conn of the loop.
+func (h byHand) adopt(t *testing.T, fd int) *Conn {
+	t.Helper()
+	c, err := h.Adopt(fd, netip.AddrPort{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
 // pass lets d go by, then runs what that has made ready.
 func (h byHand) pass(d time.Duration) {
 	h.now += int64(d)

@@ -22,7 +22,7 @@ func (c *Conn) Linger(d time.Duration) {
 	if c.closed {
 		return
 	}
-	if c.ended || c.failure != nil || d <= 0 {
+	if c.hung || c.failure != nil || d <= 0 {
 		c.Close()
 		return
 	}
@@ -41,20 +41,20 @@ func (g *lingering) Run() {
 		return
 	}
 	scratch := c.loop.trash()
-	for c.readable && c.loop.now < c.readBy && g.left > 0 {
+	for c.readable && !c.closed {
 		n, e := recv(c.fd, scratch)
-		if e == unix.EAGAIN {
-			c.readable = c.ended
-			break
-		}
-		if n <= 0 || e != 0 {
-			g.left = 0
+		if e == unix.EAGAIN && !c.ended {
+			c.readable = false
 			break
 		}
 		g.left -= n
+		if e != 0 || n == 0 || g.left <= 0 || c.loop.now >= c.readBy {
+			c.Close()
+			return
+		}
 		c.loop.spent(n)
 	}
-	if g.left <= 0 || c.loop.now >= c.readBy || c.ended {
+	if c.loop.now >= c.readBy {
 		c.Close()
 		return
 	}

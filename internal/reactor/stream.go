@@ -41,9 +41,9 @@ type Stream interface {
 	// Ready reports whether a Read might not wait. False is certain.
 	Ready() bool
 	// Idle lets go of the calling task: when there is something to read, or the
-	// read deadline has passed, job runs in a new task. It returns false where
-	// that cannot be (over plain goroutines); the caller then just reads. A nil
-	// job takes the last one back.
+	// read deadline has passed, job runs in a new task. A nil job takes the last
+	// one back. It returns false where that cannot be (over plain goroutines);
+	// the caller then just reads.
 	Idle(job Job) bool
 	// SetReadTimeout and SetWriteTimeout set the deadline to d from now; zero
 	// means none.
