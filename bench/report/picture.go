@@ -108,8 +108,9 @@ func (t Table) panel() (*plot.Plot, error) {
 		return p, nil
 	}
 	p.NominalY(names...)
-	p.X.Max = bars.longest * labelRoom
-	return p, bars.addTo(p)
+	err := bars.addTo(p)
+	p.X.Max = bars.longest * labelRoom // adding widens it for the intervals; wide ones are cut
+	return p, err
 }
 
 // addBar draws one row's bar: Sluice's own in colour.
@@ -120,7 +121,7 @@ func addBar(p *plot.Plot, r Row, y float64) error {
 	}
 	bar.Horizontal, bar.XMin, bar.LineStyle.Width = true, y, 0
 	bar.Color = peerColour
-	if strings.HasPrefix(r.Name, "sluice") {
+	if strings.HasPrefix(r.Name, sluiceRow) {
 		bar.Color = sluiceColour
 	}
 	p.Add(bar)

@@ -76,6 +76,32 @@ func TestWriteMarkdown(t *testing.T) {
 	}
 }
 
+// TestWriteSummary: a line for each workload that Sluice took part in, a column
+// for each peer, and no claim where the interval holds 1.
+func TestWriteSummary(t *testing.T) {
+	noisy := Table{ID: "W9", Title: "connections", Metric: "µs", Rows: []Row{
+		{Name: "sluice", Base: "sluice", Rounds: []float64{10, 10}},
+		{Name: "sluice again (A/A)", Base: "sluice", Rounds: []float64{10, 10}},
+		{Name: "nginx", Base: "sluice", Rounds: []float64{9, 11}},
+		{Name: "floor", Base: "sluice", Rounds: []float64{5, 0}},
+	}}
+	alone := Table{ID: "W12", Rows: []Row{{Name: "nginx, CPUs: 1", Base: "nginx, CPUs: 1", Rounds: []float64{1}}}}
+	noisy.Compare()
+	alone.Compare()
+	var out bytes.Buffer
+	r := sample()
+	r.Tables = append(r.Tables, noisy, alone)
+	WriteSummary(&out, r)
+	const want = `|  | Sluice | ÷ nginx | ÷ floor |
+|---|--:|--:|--:|
+| W1: small responses; µs | 10.0 | 0.80 [0.80, 0.80] |  |
+| W9: connections; µs | 10.0 | ~1.01 [0.28, 3.60] | 2.00 |
+`
+	if out.String() != want {
+		t.Errorf("got\n%s\nwant\n%s", out.String(), want)
+	}
+}
+
 func TestVerdict(t *testing.T) {
 	at := func(lo, hi float64, n int) stats.Interval {
 		return stats.Interval{Mean: (lo + hi) / 2, Lo: lo, Hi: hi, N: n}

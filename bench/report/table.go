@@ -39,6 +39,8 @@ func WriteMarkdown(w io.Writer, r Results) {
 	for _, m := range r.Method {
 		fmt.Fprintf(w, "- %s\n", m)
 	}
+	fmt.Fprint(w, "\n## Summary\n\n")
+	WriteSummary(w, r)
 	for _, t := range r.Tables {
 		fmt.Fprintf(w, "\n## %s: %s\n\n%s\n\n", t.ID, t.Title, t.Metric)
 		writePiped(w, t.cells())

@@ -52,7 +52,7 @@ func (c closed) run(ctx context.Context, r *Rig) ([]report.Table, error) {
 	job := c.job
 	job.Warm, job.Measure = r.Warm, r.Measure
 	tallies := make([]tally, len(entrants))
-	err := interleave(ctx, r, c.id, entrants, r.Rounds,
+	err := interleave(ctx, turns{c.id, entrants, r.Rounds, r.Progress},
 		func(ctx context.Context, e Entrant) (Round, error) { return r.run(ctx, e, job) },
 		func(i int, round Round, err error) { tallies[i].add(round, err) })
 	if err != nil {

@@ -37,7 +37,7 @@ func open(ctx context.Context, r *Rig) ([]report.Table, error) {
 	}
 	rates := openRates(entrants, capacity)
 	tallies := make([]tally, len(entrants))
-	err = interleave(ctx, r, "W8", entrants, r.Rounds,
+	err = interleave(ctx, turns{"W8", entrants, r.Rounds, r.Progress},
 		func(ctx context.Context, e Entrant) (Round, error) {
 			job := load.Job{Conns: openConns, Target: "/53", Warm: r.Warm, Measure: r.Measure, Rate: rates[e.Name]}
 			return r.run(ctx, e, job)
@@ -53,7 +53,7 @@ func open(ctx context.Context, r *Rig) ([]report.Table, error) {
 // that failed has none.
 func (r *Rig) capacities(ctx context.Context, entrants []Entrant) (map[string]float64, error) {
 	all := map[string]float64{}
-	err := interleave(ctx, r, "W8 capacity", entrants, calibrations,
+	err := interleave(ctx, turns{"W8 capacity", entrants, calibrations, r.Progress},
 		func(ctx context.Context, e Entrant) (Round, error) {
 			return r.run(ctx, e, load.Job{Conns: openConns, Target: "/53", Warm: r.Warm, Measure: calibrate})
 		},

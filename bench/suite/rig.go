@@ -131,15 +131,23 @@ func (r *Rig) generators() []load.Generator {
 	return all
 }
 
+// turns are rounds in which entrants take turns.
+type turns struct {
+	id       string // of the workload, for progress
+	entrants []Entrant
+	rounds   int
+	progress io.Writer
+}
+
 // interleave runs every entrant once in each round, in an order that turns, and
 // hands the outcome to keep. A failure is the entrant's, and the others go on; only
 // the end of ctx ends it all.
-func interleave[T any](ctx context.Context, r *Rig, id string, entrants []Entrant, rounds int,
-	do func(context.Context, Entrant) (T, error), keep func(entrant int, result T, err error),
+func interleave[T any](ctx context.Context, t turns, do func(context.Context, Entrant) (T, error),
+	keep func(entrant int, result T, err error),
 ) error {
-	for round := range rounds {
-		for _, i := range stats.Order(len(entrants), round) {
-			result, err := do(ctx, entrants[i])
+	for round := range t.rounds {
+		for _, i := range stats.Order(len(t.entrants), round) {
+			result, err := do(ctx, t.entrants[i])
 			if ctx.Err() != nil {
 				return ctx.Err()
 			}
@@ -147,7 +155,7 @@ func interleave[T any](ctx context.Context, r *Rig, id string, entrants []Entran
 			if err != nil {
 				said = err.Error()
 			}
-			fmt.Fprintf(r.Progress, "%s round %d/%d %s: %s\n", id, round+1, rounds, entrants[i].Name, said)
+			fmt.Fprintf(t.progress, "%s round %d/%d %s: %s\n", t.id, round+1, t.rounds, t.entrants[i].Name, said)
 			keep(i, result, err)
 		}
 	}

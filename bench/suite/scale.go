@@ -24,7 +24,7 @@ func scale(ctx context.Context, r *Rig, cpus []int) ([]report.Table, error) {
 	steps := steps(cpus)
 	entrants, sizes := scaleEntrants(r.Peers, steps)
 	tallies := make([]tally, len(entrants))
-	err := interleave(ctx, r, "W12", entrants, r.Rounds,
+	err := interleave(ctx, turns{"W12", entrants, r.Rounds, r.Progress},
 		func(ctx context.Context, e Entrant) (Round, error) { return r.scaled(ctx, e, sizes[e.Name]) },
 		func(i int, round Round, err error) { tallies[i].add(round, err) })
 	if err != nil {

@@ -1,10 +1,10 @@
 package suite
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"math"
 	"slices"
 	"strings"
@@ -58,7 +58,7 @@ func TestSteps(t *testing.T) {
 
 // all are entrants as found, with one peer missing.
 func testRig() *Rig {
-	r := &Rig{Layout: Single([]int{0, 1}), Rounds: 3, Progress: &bytes.Buffer{}}
+	r := &Rig{Layout: Single([]int{0, 1}), Rounds: 3, Progress: io.Discard}
 	for _, name := range peers.Names() {
 		p := peers.Peer{Name: name, Path: "/there"}
 		if name == peers.Envoy {
@@ -105,7 +105,7 @@ func TestInterleave(t *testing.T) {
 	r := testRig()
 	entrants := []Entrant{{Name: "A"}, {Name: "B"}, {Name: "C"}}
 	var transcript []string
-	err := interleave(t.Context(), r, "W0", entrants, 3,
+	err := interleave(t.Context(), turns{"W0", entrants, 3, r.Progress},
 		func(_ context.Context, e Entrant) (string, error) {
 			if e.Name == "B" {
 				return "", errors.New("broken")
@@ -124,7 +124,7 @@ func TestInterleave(t *testing.T) {
 func TestInterleaveEnds(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	ran := 0
-	err := interleave(ctx, testRig(), "W0", []Entrant{{Name: "A"}, {Name: "B"}}, 10,
+	err := interleave(ctx, turns{"W0", []Entrant{{Name: "A"}, {Name: "B"}}, 10, io.Discard},
 		func(context.Context, Entrant) (int, error) { ran++; cancel(); return 0, nil },
 		func(int, int, error) { t.Error("an interrupted round was kept") })
 	if !errors.Is(err, context.Canceled) || ran != 1 {
