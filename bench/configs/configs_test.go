@@ -5,6 +5,8 @@ import (
 	"testing"
 
 	"go.yaml.in/yaml/v3"
+
+	"sluice/internal/config"
 )
 
 var names = []string{"nginx.conf", "haproxy.cfg", "envoy.yaml", "Caddyfile", "sluice.yaml"}
@@ -73,12 +75,25 @@ func TestLargeBodies(t *testing.T) {
 	}
 }
 
-func TestYAML(t *testing.T) {
-	for _, name := range []string{"envoy.yaml", "sluice.yaml"} {
-		out, _ := Render(name, Setup{Dir: "/d", Port: 1, Backends: []int{2, 3}, Threads: 1})
-		var any map[string]any
-		if err := yaml.Unmarshal(out, &any); err != nil {
-			t.Errorf("%s: %v\n%s", name, err, out)
-		}
+// TestSluice: Sluice itself takes its file, and it says what this package promises.
+func TestSluice(t *testing.T) {
+	out, _ := Render("sluice.yaml", Setup{Dir: "/d", Port: 20001, Backends: []int{20002, 20003}, Threads: 2})
+	c, err := config.Parse("sluice.yaml", out)
+	if err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	if c.Workers.Loops != 2 || c.Log.Access.Path != "off" || c.Limits.Requests != 0 || len(c.Farms[0].Servers) != 2 {
+		t.Errorf("got %+v", c)
+	}
+	if !c.Forward.XForwarded || c.Forward.Via == "off" || !c.Forward.RequestID {
+		t.Errorf("its defaults do not add the headers: %+v", c.Forward)
+	}
+}
+
+func TestEnvoyYAML(t *testing.T) {
+	out, _ := Render("envoy.yaml", Setup{Dir: "/d", Port: 1, Backends: []int{2, 3}, Threads: 1})
+	var any map[string]any
+	if err := yaml.Unmarshal(out, &any); err != nil {
+		t.Errorf("%v\n%s", err, out)
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"context"
 	"fmt"
 	"os/exec"
+	"path/filepath"
 	"regexp"
 	"strconv"
 	"strings"
@@ -144,10 +145,15 @@ func (k kind) tellVersion(ctx context.Context, path string) string {
 	return by + versionIn(string(out), path)
 }
 
-// versionIn finds the number in what a program said. Some name their own path,
-// which may have numbers too.
+// versionIn finds the version in what a program said: the word after its own
+// name, if that has a digit, or else the first number of that shape. Some name
+// their own path, which may have numbers too.
 func versionIn(said, path string) string {
 	said = strings.TrimSpace(strings.ReplaceAll(said, path, ""))
+	words := strings.Fields(said)
+	if len(words) > 1 && words[0] == filepath.Base(path) && strings.ContainsAny(words[1], "0123456789") {
+		return words[1]
+	}
 	if v := versionNumber.FindString(said); v != "" {
 		return v
 	}

@@ -16,6 +16,7 @@ func TestVersionIn(t *testing.T) {
 		{"\n/opt/3.11.7/envoy  version: 9e55/1.40.0/Clean/RELEASE/BoringSSL\n", "/opt/3.11.7/envoy", "1.40.0"},
 		{"v2.6.2 h1:abc=\n", "/usr/bin/caddy", "2.6.2"},
 		{"go version go1.26.8 linux/amd64\n", "/built", "1.26.8"},
+		{"sluice 8b5c0e4-dirty (go1.26.0, linux/amd64)\n", "/here/sluice", "8b5c0e4-dirty"},
 		{"development\nbuilt by hand\n", "/x", "development"},
 	} {
 		if got := versionIn(c.said, c.path); got != c.want {
