@@ -3,6 +3,7 @@ package main
 import (
 	"errors"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -136,8 +137,9 @@ func TestServerThatIsNot(t *testing.T) {
 		t.Fatal(err)
 	}
 	none := func() {}
-	if _, err := p.load.Run(t.Context(), load.Job{Port: port, Conns: 1, Target: "/"}, none, none); err == nil {
-		t.Error("no server, but no error")
+	_, err = p.load.Run(t.Context(), load.Job{Port: port, Conns: 1, Target: "/"}, none, none)
+	if err == nil || !strings.Contains(err.Error(), "connect: Connection refused") {
+		t.Errorf("no server, and the error is %v", err)
 	}
 }
 

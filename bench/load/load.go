@@ -15,6 +15,7 @@ import (
 	"io"
 	"os"
 	"strconv"
+	"strings"
 	"time"
 
 	"sluice/bench/proc"
@@ -152,7 +153,7 @@ func (r running) close() {
 func (r running) begun() error {
 	line, err := r.out.ReadString('\n')
 	if err != nil || line != "begin\n" {
-		return fmt.Errorf("load generator ended before it began (see %s): %w", r.log, err)
+		return r.failed("ended before it began", err)
 	}
 	return nil
 }
@@ -161,7 +162,14 @@ func (r running) sample() (Sample, error) {
 	var s Sample
 	line, err := r.out.ReadBytes('\n')
 	if err != nil {
-		return s, fmt.Errorf("load generator gave no figures (see %s): %w", r.log, err)
+		return s, r.failed("gave no figures", err)
 	}
 	return s, json.Unmarshal(line, &s)
+}
+
+// failed is the error of a generator that did not do its work, with its last words.
+func (r running) failed(how string, err error) error {
+	text, _ := os.ReadFile(r.log)
+	lines := strings.Split(strings.TrimSpace(string(text)), "\n")
+	return fmt.Errorf("load generator %s: %w; its last words: %s", how, err, lines[len(lines)-1])
 }
