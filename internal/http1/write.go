@@ -68,6 +68,13 @@ func AppendChunkHead(dst []byte, n int) []byte {
 	return append(dst, "\r\n"...)
 }
 
+// AppendChunk appends a chunk that holds data, which must not be empty.
+func AppendChunk(dst, data []byte) []byte {
+	dst = AppendChunkHead(dst, len(data))
+	dst = append(dst, data...)
+	return append(dst, "\r\n"...)
+}
+
 // AppendLastChunk appends the last chunk and the trailer section.
 func AppendLastChunk(dst []byte, trailers message.Fields) []byte {
 	dst = append(dst, "0\r\n"...)

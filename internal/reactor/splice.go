@@ -44,11 +44,12 @@ func (p pipe) close() {
 
 // SpliceFrom moves n bytes from src to c inside the kernel, without copying them
 // through this process (splice(2)). It returns how many arrived at c. fault says
-// whose side failed: src's if reading, c's otherwise.
+// whose side failed: src's if reading, c's if
+// writing, nobody's if there was no pipe to be had.
 func (c *Conn) SpliceFrom(src *Conn, n int64, each func(moved int)) (done int64, fault *Conn, err error) {
 	p, err := c.loop.getPipe()
 	if err != nil {
-		return 0, c, err
+		return 0, nil, err
 	}
 	for done < n {
 		in, err := src.spliceOut(p, min(n-done, pipeBytes))

@@ -127,6 +127,7 @@ const (
 	FirstByteTimeout
 	ServerTimeout
 	Internal
+	Misdirected
 	ReasonCount
 )
 
@@ -134,7 +135,7 @@ const (
 var ReasonNames = [ReasonCount]string{
 	"bad_request", "head_too_large", "line_too_long", "body_too_large", "client_timeout", "client_gone",
 	"bad_version", "not_implemented", "no_route", "no_server", "connect_failed", "connect_timeout",
-	"bad_response", "server_closed", "first_byte_timeout", "server_timeout", "internal",
+	"bad_response", "server_closed", "first_byte_timeout", "server_timeout", "internal", "misdirected",
 }
 
 // ServerStats are one loop's figures of one server.

@@ -1,0 +1,22 @@
+// Package proxy takes a request from its first byte to its last.
+//
+// The life of a request, with the numbers that stand in the code:
+//
+//	 1 limits and framing checks      session.go, http1
+//	 2 route: host, path → farm       exchange.go
+//	 3 rewrite                        exchange.go, request.go
+//	 4 gate: hold until a permit      exchange.go (every request passes: there is no gate yet)
+//	 5 balance: which server          exchange.go, upstream
+//	 6 borrow a connection            exchange.go, upstream
+//	 7 write head, move the body      request.go, upload.go
+//	 8 read the response head, retry  answer.go
+//	 9 move the response body         answer.go, download.go
+//	10 give back, count, log          finish.go
+//
+// A session is a client connection; while it is idle it is one small struct. An
+// exchange is one request and its answer; it holds all that is needed meanwhile
+// and is used again for the next. Both belong to one loop.
+//
+// Whatever goes wrong is a Failure: who, in which phase, may it be sent again.
+// One table (failure.go) turns it into a status.
+package proxy

@@ -1,0 +1,124 @@
+package proxy
+
+import (
+	"io"
+	"time"
+
+	"sluice/internal/message"
+	"sluice/internal/reactor"
+)
+
+// spliceFrom is the least rest of a body that is worth moving with splice(2)
+// instead of through a buffer, bytes.
+const spliceFrom = 128 << 10
+
+// deliver is step 9: the response's head and body to the client.
+func (x *exchange) deliver() {
+	x.s.conn.OnHangup(nil)
+	x.composeAnswer()
+	x.status = x.resp.Status
+	x.answer.Start(x.resp.Body, x.resp.ContentLength, 0, &x.snap.answer)
+	head := x.head
+	for {
+		content, err := x.back.gather(&x.answer)
+		if err != nil {
+			x.fail(ofServer(err, ReadingResponse))
+			content = nil
+		}
+		if !x.pass(head, content) || err != nil || x.answer.Done() {
+			return
+		}
+		head = nil
+		if x.answer.Left() >= spliceFrom && x.splice() {
+			if x.failure.failed() || x.answer.Done() {
+				return
+			}
+		}
+		if !x.more() {
+			return
+		}
+	}
+}
+
+// pass sends head and content to the client.
+func (x *exchange) pass(head, content []byte) bool {
+	client := x.s.conn
+	client.SetWriteTimeout(x.snap.sendWithin(len(content)))
+	done := x.answer.Done()
+	if len(head) == 0 && len(content) == 0 && !done {
+		return true
+	}
+	n, err := outlet{client, x.framing}.put(head, x.back, content, done, x.trailers())
+	x.p.stats.BytesOut.Add(uint64(n))
+	if err != nil {
+		return x.fail(ofClient(err, SendingResponse))
+	}
+	x.sent += int64(len(content))
+	return true
+}
+
+// trailers are what the client gets of the response's trailer section.
+func (x *exchange) trailers() message.Fields {
+	if x.framing != message.Chunked {
+		return nil
+	}
+	return x.answer.Trailers()
+}
+
+// more reads more of the response's body.
+func (x *exchange) more() bool {
+	f := x.back
+	if f.r == f.w {
+		f.r, f.w = headroom, headroom
+	} else {
+		f.compact(headroom)
+	}
+	if len(f.room()) == 0 {
+		return x.fail(ofServer(errLongTrailers, ReadingResponse))
+	}
+	x.conn.SetReadTimeout(time.Duration(x.farm.Timeouts.Idle))
+	n, err := x.conn.Read(f.room())
+	if err == io.EOF {
+		if err = x.answer.End(); err == nil {
+			x.pass(nil, nil)
+			return false
+		}
+	}
+	if err != nil {
+		return x.fail(ofServer(err, ReadingResponse))
+	}
+	f.w += n
+	x.p.pool.Stats(x.server.State).BytesIn.Add(uint64(n))
+	return true
+}
+
+// splice moves the rest of the body inside the kernel, if both ends are plain
+// sockets of this loop; false if they are not.
+func (x *exchange) splice() bool {
+	client, ok1 := x.s.conn.(*reactor.Conn)
+	server, ok2 := x.conn.Stream.(*reactor.Conn)
+	if !ok1 || !ok2 || x.framing != message.Length {
+		return false
+	}
+	idle := time.Duration(x.farm.Timeouts.Idle)
+	server.SetReadTimeout(idle)
+	client.SetWriteTimeout(x.snap.sendWithin(largeBytes))
+	n, fault, err := client.SpliceFrom(server, x.answer.Left(), func(moved int) {
+		server.SetReadTimeout(idle)
+		client.SetWriteTimeout(x.snap.sendWithin(moved))
+	})
+	x.answer.Skip(n)
+	x.sent += n
+	x.p.stats.BytesOut.Add(uint64(n))
+	x.p.pool.Stats(x.server.State).BytesIn.Add(uint64(n))
+	switch {
+	case err == nil:
+	case fault == nil: // no pipe was to be had: go on through a buffer
+		return false
+	case fault == server:
+		x.fail(ofServer(err, ReadingResponse))
+	default:
+		x.fail(ofClient(err, SendingResponse))
+	}
+	return true
+}

@@ -1,0 +1,260 @@
+package proxy
+
+import (
+	"time"
+
+	"sluice/internal/http1"
+	"sluice/internal/message"
+	"sluice/internal/reactor"
+	"sluice/internal/segment"
+	"sluice/internal/upstream"
+)
+
+// exchange is one request and its answer. It is used again for the next. Loop
+// only, shared by the task that runs it and the task of its upload.
+type exchange struct {
+	p    *Proxy
+	s    *session
+	snap *Snapshot
+
+	// The request, whose slices point into in until the exchange has ended.
+	req       message.Request
+	in        *buffer
+	headBytes int
+	body      http1.Body
+	begun     bool          // body has been started
+	id        [idBytes]byte // X-Request-Id, if it is ours
+	reqID     []byte
+
+	// The way to a server.
+	turns   []*upstream.Rotation // this loop's, by farm
+	farm    *upstream.Farm
+	server  *upstream.Server
+	conn    *upstream.Conn
+	how     upstream.How
+	tried   upstream.Tried
+	tries   int     // sendings beyond the first
+	retries int     // of these, to another server
+	fresh   bool    // the next try needs a connection of its own
+	last    Failure // of the try before
+	head    []byte  // a head under construction
+	first   []byte  // content that came with the head, framed for the server: held for another try
+	upload  upload
+
+	// The answer.
+	resp      message.Response
+	back      *buffer // what was read from the server
+	answer    http1.Body
+	framing   message.Framing // of the answer to the client
+	proceeded bool            // the client has been told to send its body
+	status    int             // sent to the client; 0: none yet
+	close     bool            // the client connection ends with this answer
+	linger    bool            // and what the client still sends is read
+
+	failure Failure
+	at      times
+	sent    int64 // content bytes to the client
+}
+
+// times of an exchange, executor time in ns; 0: it did not come to that.
+type times struct {
+	began, head, connect, connected, requested, answered, ended int64
+}
+
+func newExchange(p *Proxy) *exchange {
+	x := &exchange{p: p, head: make([]byte, 0, 2048)}
+	x.upload.x = x
+	x.upload.done = p.exec.NewSignal()
+	x.upload.proceed = p.exec.NewSignal()
+	return x
+}
+
+// begin takes a session's next request: n bytes of in are its head (0 if it was
+// refused).
+func (x *exchange) begin(s *session, in *buffer, n int) {
+	p := x.p
+	s.requests++
+	x.s, x.in, x.snap, x.turns = s, in, p.snapshot, p.rotations
+	in.r += n
+	now := p.exec.Now()
+	x.at = times{began: s.began, head: now}
+	x.headBytes = n
+	x.body.Start(message.NoBody, 0, 0, nil)
+	x.close = !x.req.KeepAlive || p.draining || x.snap.requests > 0 && s.requests >= x.snap.requests
+	p.stats.Active.Inc()
+}
+
+// run is the life of a request; the numbers are those of the package comment. It
+// reports whether the client connection goes on.
+func (x *exchange) run() (keep bool) {
+	x.p.stats.Requests.Inc()
+	if x.accept() && x.route() && x.hold() && x.forward() {
+		x.deliver() // 9
+	}
+	if x.failure.failed() {
+		x.refuse()
+	}
+	x.finish() // 10
+	return !x.close
+}
+
+// accept is what is left of step 1 once the codec has approved of the head.
+func (x *exchange) accept() bool {
+	r := &x.req
+	x.identify()
+	switch {
+	case r.Method == message.CONNECT, r.Upgrade != nil:
+		return x.fail(Failure{Party: Client, Phase: ReadingHead, Reason: segment.NotImplemented})
+	case r.MaxForwards == 0: // only OPTIONS and TRACE have it
+		x.answerHere()
+		return false
+	case r.MaxForwards > 0:
+		r.MaxForwards--
+	}
+	return true
+}
+
+// route is step 2: host and path say which farm.
+func (x *exchange) route() bool {
+	path := x.req.Target
+	for i, c := range path {
+		if c == '?' {
+			path = path[:i]
+			break
+		}
+	}
+	i, ok := x.snap.routes.Match(x.req.Host, path)
+	if !ok {
+		return x.fail(Failure{Party: Client, Phase: Routing, Reason: segment.NoRoute})
+	}
+	x.farm = x.snap.farms[i]
+	// 3 rewrite: fields are written anew in request.go; the target passes as it is.
+	return x.prepareBody()
+}
+
+// hold is step 4. There is no gate yet: every request passes at once.
+func (x *exchange) hold() bool { return true }
+
+// forward is steps 5 to 8, as often as the request may be sent.
+func (x *exchange) forward() bool {
+	for {
+		if x.choose() && x.borrow() && x.send() && x.await() {
+			return true
+		}
+		if !x.again() {
+			return false
+		}
+	}
+}
+
+// choose is step 5: which server.
+func (x *exchange) choose() bool {
+	if x.fresh {
+		return true // the same server, on a connection of its own
+	}
+	s := x.turns[x.farm.Index].Next(x.p.exec.Now(), x.tried)
+	if s == nil && x.last.failed() {
+		return x.fail(x.last)
+	}
+	if s == nil {
+		return x.fail(Failure{Party: Sluice, Phase: Routing, Reason: segment.NoServer})
+	}
+	x.server = s
+	return true
+}
+
+// borrow is step 6: a connection to the server.
+func (x *exchange) borrow() bool {
+	x.at.connect = x.p.exec.Now()
+	var err error
+	x.conn, x.how, err = x.p.pool.Borrow(x.server, x.fresh)
+	if err != nil {
+		x.conn = nil
+		x.server.Fail(x.p.exec.Now(), time.Duration(x.farm.FailFor))
+		return x.fail(ofConnect(err))
+	}
+	x.at.connected = x.p.exec.Now()
+	return true
+}
+
+// send is step 7: the head, and with it the content that has come already; the
+// rest follows in a task of its own while the answer is awaited.
+func (x *exchange) send() bool {
+	stats := x.p.pool.Stats(x.server.State)
+	stats.Requests.Inc()
+	stats.InFlight.Inc()
+	x.composeRequest()
+	x.conn.SetWriteTimeout(time.Duration(x.farm.Timeouts.Idle))
+	n, err := x.conn.Write(x.head)
+	stats.BytesOut.Add(uint64(n))
+	if err != nil {
+		return x.fail(ofServer(err, SendingRequest))
+	}
+	x.at.requested = x.p.exec.Now()
+	if !x.body.Done() {
+		x.upload.start()
+	}
+	return true
+}
+
+// again decides about another try after a failure, and readies it.
+func (x *exchange) again() bool {
+	f := x.failure
+	if x.conn != nil {
+		x.dropConn()
+	}
+	if !x.resendable(f) {
+		return false
+	}
+	if !f.Again && x.how != upstream.New && !x.fresh {
+		x.fresh = true // a kept connection that the server was just closing: not the server's failure
+	} else {
+		x.fresh = false
+		x.tried = x.tried.With(x.server)
+		if x.retries++; x.retries > x.farm.Retries {
+			return false
+		}
+	}
+	x.tries++
+	x.p.pool.Stats(x.server.State).Retries.Inc()
+	x.last, x.failure = f, none
+	return true
+}
+
+// resendable reports whether the request may be sent once more (DESIGN 8.4): the
+// server cannot have acted on it, or the method is idempotent; and all of it is
+// still held.
+func (x *exchange) resendable(f Failure) bool {
+	switch {
+	case f.Party == Client || f.Phase == Routing:
+		return false
+	case x.status != 0 || x.upload.started || x.heard():
+		return false
+	case f.Again:
+		return true
+	}
+	return f.Reason == segment.ServerClosed && x.req.Method.Idempotent()
+}
+
+// heard reports whether the server has begun to answer.
+func (x *exchange) heard() bool { return x.back != nil && x.back.w > headroom }
+
+// fail notes the first failure; it returns false for the caller to return.
+func (x *exchange) fail(f Failure) bool {
+	if !x.failure.failed() {
+		x.failure = f
+	}
+	return false
+}
+
+// hangup is told when the client resets its connection while its answer is
+// awaited: the server need not go on.
+type hangup exchange
+
+func (h *hangup) Run() {
+	if h.conn != nil {
+		h.conn.Abort(errClientGone)
+	}
+}
+
+var _ reactor.Job = (*hangup)(nil)

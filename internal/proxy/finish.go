@@ -1,0 +1,132 @@
+package proxy
+
+import (
+	"time"
+
+	"sluice/internal/accesslog"
+	"sluice/internal/message"
+	"sluice/internal/segment"
+)
+
+// finish is step 10: what was borrowed goes back, what happened is counted and
+// logged, and the client connection is shut if it does not go on.
+func (x *exchange) finish() {
+	x.s.conn.OnHangup(nil)
+	x.at.ended = x.p.exec.Now()
+	if x.upload.started {
+		x.upload.stop()
+		if !x.body.Done() {
+			x.close, x.linger = true, true
+		}
+	}
+	x.giveBack()
+	x.count()
+	if x.p.log != nil {
+		x.write()
+	}
+	if x.close {
+		x.s.shut(x.linger || x.in.r < x.in.w || x.s.conn.Ready())
+	}
+}
+
+// giveBack returns the connection to the server: to the pool if the exchange was
+// whole and the server keeps it.
+func (x *exchange) giveBack() {
+	if x.conn == nil {
+		return
+	}
+	whole := !x.failure.failed() && x.answer.Done() && x.body.Done() && !x.upload.failure.failed() && x.back.r == x.back.w
+	if !whole || !x.resp.KeepAlive {
+		x.dropConn()
+		return
+	}
+	x.server.Succeed()
+	x.p.pool.Stats(x.server.State).InFlight.Dec()
+	x.p.pool.Give(x.conn, time.Duration(x.farm.Timeouts.KeepAlive), x.farm.Connections.Idle)
+	x.conn = nil
+}
+
+// dropConn closes the connection to the server.
+func (x *exchange) dropConn() {
+	stats := x.p.pool.Stats(x.server.State)
+	stats.InFlight.Dec()
+	if x.failure.Party == Backend {
+		stats.Failures.Inc()
+	}
+	x.p.pool.Discard(x.conn)
+	x.conn = nil
+}
+
+func (x *exchange) count() {
+	st := x.p.stats
+	st.Active.Dec()
+	st.BytesIn.Add(uint64(x.headBytes) + uint64(x.body.Total()))
+	if x.status == 0 {
+		x.status = statuses[x.failure.Reason]
+		st.Status[0].Inc()
+	} else {
+		st.Status[x.status/100].Inc()
+	}
+	if x.failure.failed() {
+		st.Refused[x.failure.Reason].Inc()
+	}
+	st.Duration.Observe(x.at.ended - x.at.head)
+}
+
+// write writes the access log's line.
+func (x *exchange) write() {
+	e := &x.p.entry
+	r, at := &x.req, &x.at
+	*e = accesslog.Entry{
+		Wall:   x.p.wall(at.began),
+		Client: x.s.peer, RealClient: x.realClient(),
+		Listener: x.s.listener.Name,
+		Method:   r.MethodName, Scheme: httpScheme, Host: r.Host, Target: r.Target, RequestID: x.reqID,
+		Proto:  uint8(r.Version),
+		Status: x.status, BytesIn: x.body.Total(), BytesOut: x.sent,
+		HeadTime: time.Duration(at.head - at.began), TotalTime: time.Duration(at.ended - at.began),
+		Node: x.p.place.Node, Worker: x.p.place.Worker, Loop: x.p.place.Loop,
+		Retries: x.tries,
+	}
+	if f := r.Fields.Get(message.Referer); f != nil {
+		e.Referer = f.Value
+	}
+	if f := r.Fields.Get(message.UserAgent); f != nil {
+		e.UserAgent = f.Value
+	}
+	if x.farm != nil {
+		e.Farm = x.farm.Name
+	}
+	if at.connected != 0 {
+		e.Server, e.Reused = x.server.URL, x.how != 0
+		e.ConnectTime = time.Duration(at.connected - at.connect)
+	}
+	if at.answered != 0 {
+		e.FirstByteTime = time.Duration(at.answered - at.requested)
+	}
+	if f := &x.failure; f.failed() {
+		e.Party, e.Phase, e.Reason = f.Party.String(), f.Phase.String(), segment.ReasonNames[f.Reason]
+	}
+	x.p.log.Write(e)
+}
+
+var httpScheme = []byte("http")
+
+// end lets go of all that the exchange held and returns what is left of the
+// session's buffer.
+func (x *exchange) end() *buffer {
+	p := x.p
+	in := x.in
+	if x.upload.started {
+		p.buffers.put(in)
+		in = x.upload.buf
+		x.upload.buf, x.upload.started, x.upload.failure = nil, false, none
+	}
+	p.buffers.put(x.back)
+	x.s, x.in, x.snap, x.turns, x.back = nil, nil, nil, nil, nil
+	x.farm, x.server, x.conn, x.reqID = nil, nil, nil, nil
+	x.how, x.tried, x.tries, x.retries, x.fresh, x.last = 0, 0, 0, 0, false, none
+	x.begun, x.proceeded, x.status, x.close, x.linger = false, false, 0, false, false
+	x.failure, x.sent, x.first = none, 0, x.first[:0]
+	return in
+}

@@ -1,0 +1,166 @@
+package proxy
+
+import (
+	"bytes"
+	"errors"
+	"net/http"
+	"strconv"
+
+	"sluice/internal/http1"
+	"sluice/internal/message"
+	"sluice/internal/segment"
+)
+
+// explanations are what the client reads about each reason.
+var explanations = [segment.ReasonCount]string{
+	segment.BadRequest:       "The request was not understood.",
+	segment.HeadTooLarge:     "The request's header fields are too large.",
+	segment.LineTooLong:      "The address is too long.",
+	segment.BodyTooLarge:     "The request's content is too large.",
+	segment.ClientTimeout:    "The request did not arrive in time.",
+	segment.BadVersion:       "This version of HTTP is not spoken here.",
+	segment.NotImplemented:   "Tunnels and protocol upgrades are not served here.",
+	segment.NoRoute:          "Nothing is served at this address.",
+	segment.NoServer:         "No server is available at the moment.",
+	segment.ConnectFailed:    "The server could not be reached.",
+	segment.ConnectTimeout:   "The server did not accept a connection in time.",
+	segment.BadResponse:      "The server's response was not understood.",
+	segment.ServerClosed:     "The server closed the connection without a response.",
+	segment.FirstByteTimeout: "The server did not respond in time.",
+	segment.ServerTimeout:    "The server stopped responding.",
+	segment.Internal:         "An error occurred in the proxy.",
+	segment.Misdirected:      "This address is served over TLS only.",
+}
+
+// refuse answers for a request that failed, or closes if there is nobody to
+// answer, or an answer has begun.
+func (x *exchange) refuse() {
+	status := statuses[x.failure.Reason]
+	if x.status != 0 || x.failure.Reason == segment.ClientGone {
+		x.close, x.linger = true, false
+		return
+	}
+	if x.failure.Reason == segment.ClientTimeout || x.bodyLeft() {
+		x.close, x.linger = true, true
+	}
+	contentType, page := x.page(status)
+	x.sendOwn(status, contentType, page)
+}
+
+// bodyLeft reports whether some of the request's body has not been read.
+func (x *exchange) bodyLeft() bool {
+	return x.req.Body != message.NoBody && !(x.begun && x.body.Done())
+}
+
+// turnAway answers a head that the codec refused, and ends the connection: where
+// the next request would begin is not known.
+func (x *exchange) turnAway(f Failure) {
+	x.close, x.linger = true, true
+	x.p.ids.next(&x.id)
+	x.reqID = x.id[:]
+	x.fail(f)
+	x.req.Method = message.Other
+	contentType, page := x.page(statuses[f.Reason])
+	x.sendOwn(statuses[f.Reason], contentType, page)
+	x.finish()
+}
+
+// sendOwn sends a response that Sluice itself makes.
+func (x *exchange) sendOwn(status int, contentType string, content []byte) {
+	x.status = status
+	dst := http1.AppendStatusLine(x.head[:0], status, []byte(http.StatusText(status)))
+	dst = append(dst, "Server: sluice\r\n"...)
+	dst = x.p.date.append(dst, x.p.exec.Now())
+	if contentType != "" {
+		dst = append(dst, "Content-Type: "...)
+		dst = append(dst, contentType...)
+		dst = append(dst, "\r\nCache-Control: no-store\r\n"...)
+	}
+	if status == http.StatusOK && x.req.Method == message.OPTIONS {
+		dst = append(dst, "Allow: GET, HEAD, POST, PUT, PATCH, DELETE, OPTIONS, TRACE\r\n"...)
+	}
+	dst = http1.AppendFraming(dst, message.Length, int64(len(content)))
+	dst = append(x.appendConnection(dst), "\r\n"...)
+	if x.req.Method != message.HEAD {
+		dst = append(dst, content...)
+		x.sent = int64(len(content))
+	}
+	x.head = dst
+	x.s.conn.SetWriteTimeout(x.snap.sendWithin(len(dst)))
+	n, err := x.s.conn.Write(dst)
+	x.p.stats.BytesOut.Add(uint64(n))
+	if err != nil {
+		x.close, x.linger = true, false
+	}
+}
+
+// page is what the client sees of an error: JSON if it prefers that, else HTML.
+func (x *exchange) page(status int) (contentType string, page []byte) {
+	text := explanations[x.failure.Reason]
+	var fault *http1.Fault
+	if x.failure.Party == Client && errors.As(x.failure.Err, &fault) {
+		text = fault.Error() + "."
+	}
+	title := strconv.Itoa(status) + " " + http.StatusText(status)
+	if x.prefersJSON() {
+		page = append(page, `{"status":`...)
+		page = strconv.AppendInt(page, int64(status), 10)
+		page = append(page, `,"error":`...)
+		page = strconv.AppendQuote(page, text)
+		page = append(page, `,"request_id":"`...)
+		page = append(page, x.safeID()...)
+		return "application/json", append(page, "\"}\n"...)
+	}
+	page = append(page, "<!doctype html>\n<html lang=\"en\"><meta charset=\"utf-8\"><meta name=\"viewport\" content=\"width=device-width\"><title>"...)
+	page = append(page, title...)
+	page = append(page, "</title>\n<style>body{font:16px/1.5 system-ui,sans-serif;max-width:36em;margin:15vh auto;padding:0 1em;color-scheme:light dark}small{opacity:.6}</style>\n<h1>"...)
+	page = append(page, title...)
+	page = append(page, "</h1>\n<p>"...)
+	page = append(page, text...)
+	page = append(page, "</p>\n<p><small>Request "...)
+	page = append(page, x.safeID()...)
+	return "text/html; charset=utf-8", append(page, "</small></p>\n</html>\n"...)
+}
+
+// safeID is the request's id if it may stand in a page as it is.
+func (x *exchange) safeID() []byte {
+	for _, c := range x.reqID {
+		if (c|0x20 < 'a' || c|0x20 > 'z') && (c < '-' || c > ':') && c != '_' {
+			return nil
+		}
+	}
+	return x.reqID
+}
+
+// prefersJSON looks at which of the two Accept names first.
+func (x *exchange) prefersJSON() bool {
+	accept := x.req.Fields.Get(message.Accept)
+	if accept == nil {
+		return false
+	}
+	json, html := bytes.Index(accept.Value, []byte("json")), bytes.Index(accept.Value, []byte("text/html"))
+	return json >= 0 && (html < 0 || json < html)
+}
+
+// answerHere answers an OPTIONS or TRACE that may go no further (RFC 9110 7.6.2).
+func (x *exchange) answerHere() {
+	if x.req.Method == message.OPTIONS {
+		if x.bodyLeft() {
+			x.close, x.linger = true, true
+		}
+		x.sendOwn(http.StatusOK, "", nil)
+		return
+	}
+	seen := http1.AppendRequestLine(nil, &x.req)
+	for _, f := range x.req.Fields {
+		switch f.ID {
+		case message.Authorization, message.Cookie, message.ProxyAuthorization: // RFC 9110 9.3.8
+		default:
+			seen = append(seen, f.Name...)
+			seen = append(seen, ": "...)
+			seen = append(seen, f.Value...)
+			seen = append(seen, "\r\n"...)
+		}
+	}
+	x.sendOwn(http.StatusOK, "message/http", append(seen, "\r\n"...))
+}

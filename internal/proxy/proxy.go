@@ -1,0 +1,117 @@
+package proxy
+
+import (
+	"net/netip"
+	"time"
+
+	"sluice/internal/accesslog"
+	"sluice/internal/reactor"
+	"sluice/internal/segment"
+	"sluice/internal/upstream"
+)
+
+// Place says where a loop runs, for logs and for X-Sluice-Placement.
+type Place struct{ Worker, Node, Loop int }
+
+// Proxy is the traffic of one loop. Loop only.
+type Proxy struct {
+	exec     reactor.Executor
+	pool     *upstream.Pool
+	stats    *segment.LoopStats
+	log      *accesslog.Writer // nil: off
+	place    Place
+	snapshot *Snapshot
+
+	rotations []*upstream.Rotation // by farm of the snapshot
+	buffers   buffers
+	spare     []*exchange
+	ids       identities
+	date      date
+	sessions  session // head of the ring of all sessions
+	draining  bool
+	entry     accesslog.Entry // under construction
+	wallBase  int64           // Unix ns at executor time 0
+	wallUntil int64           // when wallBase is read again
+}
+
+// New makes the traffic of a loop. Nothing is served before Apply.
+func New(exec reactor.Executor, pool *upstream.Pool, stats *segment.LoopStats, log *accesslog.Writer, place Place) *Proxy {
+	p := &Proxy{exec: exec, pool: pool, stats: stats, log: log, place: place, ids: newIdentities()}
+	p.sessions.next, p.sessions.prev = &p.sessions, &p.sessions
+	return p
+}
+
+// Apply makes s the configuration of every exchange that begins from now on.
+func (p *Proxy) Apply(s *Snapshot) {
+	p.snapshot = s
+	p.rotations = nil // exchanges in progress keep the old ones
+	for _, f := range s.farms {
+		p.rotations = append(p.rotations, upstream.NewRotation(f))
+	}
+	p.buffers = newBuffers(max(s.limits.Head, s.answer.Head))
+}
+
+// wall is the Unix time, in ns, of executor time at. The base is read anew each
+// time the clock may have been set.
+func (p *Proxy) wall(at int64) int64 {
+	if now := p.exec.Now(); now >= p.wallUntil {
+		p.wallBase = time.Now().UnixNano() - now
+		p.wallUntil = now + int64(time.Second)
+	}
+	return p.wallBase + at
+}
+
+// Serve takes a connection from a client at peer that was accepted by listener.
+func (p *Proxy) Serve(conn reactor.Stream, peer netip.AddrPort, listener *Listener) {
+	s := &session{proxy: p, conn: conn, peer: peer, listener: listener}
+	s.next, s.prev = &p.sessions, p.sessions.prev
+	s.prev.next, s.next.prev = s, s
+	p.stats.Accepted.Inc()
+	p.stats.Connections.Inc()
+	s.rest(time.Duration(p.snapshot.timeouts.Header))
+	if !conn.Idle(s) {
+		p.exec.Go(s)
+	}
+}
+
+// Listener is what a session must know of the socket that it came from.
+// Immutable.
+type Listener struct {
+	Name string
+	Port string // as X-Forwarded-Port says it
+}
+
+// drainGrace is how long an idle connection stays open when draining begins, and
+// how long it stays idle at most after: a request that is under way when the
+// connection is closed would be lost, and most come within this time.
+const drainGrace = time.Second
+
+// Drain ends sessions as soon as that loses nothing: those with a request after
+// its answer, idle ones after a moment. Left tells when all are gone.
+func (p *Proxy) Drain() {
+	p.draining = true
+	for s := p.sessions.next; s != &p.sessions; s = s.next {
+		if s.idle {
+			s.conn.SetReadTimeout(drainGrace)
+		}
+	}
+}
+
+// Sessions is how many client connections are open.
+func (p *Proxy) Sessions() int { return int(p.stats.Connections.Load()) }
+
+func (p *Proxy) getExchange() *exchange {
+	if n := len(p.spare); n > 0 {
+		x := p.spare[n-1]
+		p.spare = p.spare[:n-1]
+		return x
+	}
+	return newExchange(p)
+}
+
+// putExchange takes back an exchange that holds nothing any more.
+func (p *Proxy) putExchange(x *exchange) {
+	if len(p.spare) < kept {
+		p.spare = append(p.spare, x)
+	}
+}

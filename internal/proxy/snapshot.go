@@ -1,0 +1,79 @@
+package proxy
+
+import (
+	"fmt"
+	"net/netip"
+	"time"
+
+	"sluice/internal/config"
+	"sluice/internal/http1"
+	"sluice/internal/route"
+	"sluice/internal/upstream"
+)
+
+// Snapshot is one configuration as the loops use it. Immutable: a reload makes a
+// new one, and an exchange keeps to the one it began with.
+type Snapshot struct {
+	limits   http1.Limits
+	answer   http1.Limits // of response heads
+	body     int64
+	requests int
+	timeouts config.Timeouts
+	forward  config.Forward
+	via      []byte // the Via field line, empty if off
+	trust    []config.Prefix
+	routes   *route.Table
+	farms    []*upstream.Farm
+}
+
+// NewSnapshot makes the snapshot of a valid configuration.
+func NewSnapshot(cfg *config.Config, farms []*upstream.Farm) (*Snapshot, error) {
+	index := func(name string) int {
+		for i, f := range farms {
+			if f.Name == name {
+				return i
+			}
+		}
+		return -1
+	}
+	routes, err := route.New(cfg.Routes, index)
+	if err != nil {
+		return nil, fmt.Errorf("routes: %w", err)
+	}
+	s := &Snapshot{
+		limits:   http1.Limits{Head: int(cfg.Limits.Head), Line: int(cfg.Limits.Line), Fields: cfg.Limits.Fields},
+		answer:   http1.Limits{Head: int(cfg.Limits.ResponseHead), Line: int(cfg.Limits.ResponseHead), Fields: cfg.Limits.Fields},
+		body:     int64(cfg.Limits.Body),
+		requests: cfg.Limits.Requests,
+		timeouts: cfg.Timeouts,
+		forward:  cfg.Forward,
+		trust:    cfg.Trust,
+		routes:   routes,
+		farms:    farms,
+	}
+	if cfg.Forward.Via != "off" {
+		s.via = []byte("Via: 1.1 " + cfg.Forward.Via + "\r\n")
+	}
+	return s, nil
+}
+
+// trusts reports whether what a client at this address says about others is
+// believed.
+func (s *Snapshot) trusts(a netip.Addr) bool {
+	for _, p := range s.trust {
+		if p.Contains(a) {
+			return true
+		}
+	}
+	return false
+}
+
+// sendWithin is how long the client may take to accept n bytes: the time
+// without progress, and what the least rate allows.
+func (s *Snapshot) sendWithin(n int) time.Duration {
+	d := time.Duration(s.timeouts.Write)
+	if s.timeouts.Rate > 0 {
+		d += time.Duration(n) * time.Second / time.Duration(s.timeouts.Rate)
+	}
+	return d
+}

@@ -1,0 +1,163 @@
+package proxy
+
+import (
+	"io"
+	"time"
+
+	"sluice/internal/http1"
+	"sluice/internal/message"
+	"sluice/internal/reactor"
+	"sluice/internal/segment"
+)
+
+// rateAfter is how long a body may trickle before the least rate is asked of it.
+const rateAfter = 5 * time.Second
+
+// prepareBody takes the content that came with the head and frames it, so that
+// it can go out with the head, again if need be.
+func (x *exchange) prepareBody() bool {
+	r := &x.req
+	x.begun = true
+	if err := x.body.Start(r.Body, r.ContentLength, x.snap.body, &x.snap.limits); err != nil {
+		return x.fail(ofFault(err, ReadingBody))
+	}
+	if x.body.Done() || r.ExpectContinue {
+		return true
+	}
+	content, err := x.in.gather(&x.body)
+	if err != nil {
+		return x.fail(ofFault(err, ReadingBody))
+	}
+	if r.Body == message.Length {
+		x.first = append(x.first, content...)
+		return true
+	}
+	if len(content) > 0 {
+		x.first = http1.AppendChunk(x.first, content)
+	}
+	if x.body.Done() {
+		x.first = http1.AppendLastChunk(x.first, x.body.Trailers())
+	}
+	return true
+}
+
+// upload moves the rest of a request's body to the server while the answer is
+// awaited: in a task of its own, since the server may answer before it has read
+// everything. Fields are touched by the loop only; over goroutines the exchange
+// reads them after done.
+type upload struct {
+	x       *exchange
+	conn    reactor.Stream // to the server
+	buf     *buffer
+	proceed reactor.Signal // the server, or we, have sent 100
+	done    reactor.Signal
+	started bool
+	running bool
+	stopped bool // the exchange wants no more of it
+	failure Failure
+}
+
+// start begins the upload.
+func (u *upload) start() {
+	x := u.x
+	u.started, u.running, u.stopped, u.failure = true, true, false, none
+	u.conn = x.conn
+	u.buf = x.p.buffers.getLarge()
+	u.buf.w += copy(u.buf.room(), x.in.unread())
+	x.in.r = x.in.w
+	x.p.exec.Go(u)
+}
+
+// Run is the upload's task.
+func (u *upload) Run() {
+	x := u.x
+	if x.req.ExpectContinue {
+		u.proceed.Wait(0)
+	}
+	if !u.stopped {
+		u.failure = u.move()
+	}
+	u.running = false
+	switch {
+	case u.stopped:
+	case u.failure.Party == Client:
+		u.conn.Abort(errUpload) // the answer can no longer be what the client wants
+	default:
+		u.conn.SetReadTimeout(time.Duration(x.farm.Timeouts.FirstByte))
+	}
+	u.done.Set()
+}
+
+// move sends content until the body's end.
+func (u *upload) move() Failure {
+	x := u.x
+	out := outlet{u.conn, x.req.Body}
+	stats := x.p.pool.Stats(x.server.State)
+	for {
+		content, err := u.buf.gather(&x.body)
+		if err != nil {
+			return ofFault(err, ReadingBody)
+		}
+		last := x.body.Done()
+		if len(content) > 0 || last {
+			u.conn.SetWriteTimeout(time.Duration(x.farm.Timeouts.Idle))
+			n, err := out.put(nil, u.buf, content, last, x.body.Trailers())
+			stats.BytesOut.Add(uint64(n))
+			if err != nil {
+				return ofServer(err, SendingRequest)
+			}
+		}
+		if last {
+			return none
+		}
+		if f := u.read(); f.failed() {
+			return f
+		}
+	}
+}
+
+// read gets more of the body from the client.
+func (u *upload) read() Failure {
+	x := u.x
+	if u.buf.r == u.buf.w {
+		u.buf.r, u.buf.w = headroom, headroom
+	} else {
+		u.buf.compact(headroom)
+	}
+	if len(u.buf.room()) == 0 {
+		return ofFault(errLongTrailers, ReadingBody)
+	}
+	conn := x.s.conn
+	conn.SetReadTimeout(time.Duration(x.snap.timeouts.Body))
+	n, err := conn.Read(u.buf.room())
+	if err == io.EOF {
+		err = io.ErrUnexpectedEOF
+	}
+	if err != nil {
+		return ofClient(err, ReadingBody)
+	}
+	u.buf.w += n
+	if x.tooSlow() {
+		return Failure{Party: Client, Phase: ReadingBody, Reason: segment.ClientTimeout}
+	}
+	return none
+}
+
+// tooSlow reports whether the client sends its body at less than the least rate.
+func (x *exchange) tooSlow() bool {
+	took := x.p.exec.Now() - x.at.head
+	return took > int64(rateAfter) && x.snap.timeouts.Rate > 0 &&
+		x.body.Total() < int64(x.snap.timeouts.Rate)*(took/1e9)
+}
+
+// stop ends the upload if it still runs and waits for its task to be gone. What
+// the client sends from then on belongs to no request.
+func (u *upload) stop() {
+	if u.running {
+		u.stopped = true
+		u.proceed.Set()
+		u.x.s.conn.SetReadDeadline(time.Unix(1, 0))
+		u.conn.SetWriteDeadline(time.Unix(1, 0))
+	}
+	u.done.Wait(0)
+}
