@@ -104,8 +104,9 @@ func (p *programs) check(t *testing.T, job load.Job, length int64) {
 	if s.Requests == 0 || s.Errors != 0 || s.Bytes < s.Requests*length || s.Bytes > s.Requests*length+inFlight {
 		t.Errorf("%d requests, %d errors, %d bytes", s.Requests, s.Errors, s.Bytes)
 	}
-	if n := s.Latency.Count(); n == 0 || n > s.Requests+s.Unfinished || s.Latency.Quantile(1) <= 0 {
-		t.Errorf("%d latencies of %d requests", n, s.Requests)
+	latency := load.Merge(s.Latency)
+	if n := latency.TotalCount(); n == 0 || n > s.Requests+s.Unfinished || latency.Min() <= 0 {
+		t.Errorf("%d latencies of %d requests, from %d ns", n, s.Requests, latency.Min())
 	}
 }
 

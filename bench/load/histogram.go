@@ -1,34 +1,27 @@
 package load
 
 import (
-	"math"
 	"time"
+
+	"github.com/HdrHistogram/hdrhistogram-go"
 )
 
-// Bucket is a latency, the greatest of its bucket in nanoseconds, and how many
-// requests had it. In JSON it is an array of the two.
-type Bucket [2]int64
+// Histogram is latencies as the generator counts them, in ascending order: each
+// bucket is its greatest latency in nanoseconds and how many requests had it.
+type Histogram [][2]int64
 
-// Histogram is buckets in ascending order.
-type Histogram []Bucket
+// longest is the greatest latency that is told apart; a run is far shorter.
+const longest = time.Hour
 
-// Count is the number of requests in it.
-func (h Histogram) Count() int64 {
-	var n int64
-	for _, b := range h {
-		n += b[1]
-	}
-	return n
-}
-
-// Quantile is the latency that a share q of the requests did not exceed; 0 if
-// there were none.
-func (h Histogram) Quantile(q float64) time.Duration {
-	want := int64(math.Ceil(q * float64(h.Count())))
-	for _, b := range h {
-		if want -= b[1]; want <= 0 {
-			return time.Duration(b[0])
+// Merge is the histograms of several generators or rounds as one HDR histogram, in
+// nanoseconds, to three significant digits.
+func Merge(all ...Histogram) *hdrhistogram.Histogram {
+	sum := hdrhistogram.New(1, longest.Nanoseconds(), 3)
+	for _, h := range all {
+		for _, bucket := range h {
+			// Within range, so it cannot fail.
+			_ = sum.RecordValues(min(bucket[0], longest.Nanoseconds()), bucket[1])
 		}
 	}
-	return 0
+	return sum
 }

@@ -59,14 +59,17 @@ func TestGeneratorThatDies(t *testing.T) {
 	}
 }
 
-func TestQuantile(t *testing.T) {
-	h := Histogram{{10, 50}, {20, 40}, {30, 9}, {1000, 1}}
-	for q, want := range map[float64]time.Duration{0: 10, 0.5: 10, 0.51: 20, 0.9: 20, 0.99: 30, 0.999: 1000, 1: 1000} {
-		if got := h.Quantile(q); got != want {
-			t.Errorf("quantile %v = %v, want %v", q, got, want)
+func TestMerge(t *testing.T) {
+	h := Merge(Histogram{{1000, 50}, {2000, 40}}, Histogram{{2000, 5}, {3000, 4}, {1 << 62, 1}})
+	if h.TotalCount() != 100 {
+		t.Errorf("%d latencies, want 100", h.TotalCount())
+	}
+	for q, want := range map[float64]int64{50: 1000, 51: 2000, 95: 2000, 99: 3000, 100: longest.Nanoseconds()} {
+		if got := h.ValueAtQuantile(q); !h.ValuesAreEquivalent(got, want) {
+			t.Errorf("quantile %v is %v, want %v", q, got, want)
 		}
 	}
-	if h.Count() != 100 || Histogram(nil).Quantile(0.5) != 0 {
-		t.Error("count, or the quantile of nothing")
+	if Merge().TotalCount() != 0 {
+		t.Error("nothing was merged to something")
 	}
 }

@@ -10,6 +10,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/HdrHistogram/hdrhistogram-go"
+
 	"sluice/bench/proc"
 	"sluice/bench/stats"
 )
@@ -187,6 +189,27 @@ func TestWriteAll(t *testing.T) {
 	rows := back.Tables[0].Rows
 	if rows[0].Ratio.Mean != nil || rows[1].Ratio.Mean == nil || *rows[1].Ratio.Mean != 0.8 {
 		t.Errorf("ratios of %+v", rows)
+	}
+}
+
+func TestLatencyFiles(t *testing.T) {
+	h := hdrhistogram.New(1, 1e9, 3)
+	for _, us := range []int64{10, 20, 30, 40} {
+		if err := h.RecordValue(us * 1000); err != nil {
+			t.Fatal(err)
+		}
+	}
+	r := Results{Tables: []Table{{Rows: []Row{{Name: "sluice again (A/A)", Latency: h}, {Name: "none"}}}}}
+	dir := t.TempDir()
+	if err := writeLatencies(dir, r); err != nil {
+		t.Fatal(err)
+	}
+	text, err := os.ReadFile(filepath.Join(dir, "latency-sluice-again-A-A.hgrm"))
+	if err != nil || !strings.Contains(string(text), "40.0") {
+		t.Errorf("got %q, %v", text, err)
+	}
+	if all, _ := os.ReadDir(dir); len(all) != 1 {
+		t.Errorf("%d files, want one", len(all))
 	}
 }
 

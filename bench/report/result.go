@@ -6,6 +6,8 @@ import (
 	"math"
 	"time"
 
+	"github.com/HdrHistogram/hdrhistogram-go"
+
 	"sluice/bench/proc"
 	"sluice/bench/stats"
 )
@@ -46,6 +48,8 @@ type Row struct {
 	Extra  []string       `json:"extra,omitempty"` // further figures, named by the table
 	Rounds []float64      `json:"rounds"`          // 0: the round failed
 	Notes  []string       `json:"notes,omitempty"` // what to know before the row is believed
+
+	Latency *hdrhistogram.Histogram `json:"-"` // of all rounds, ns; written to a file of its own; may be nil
 }
 
 // Goal is the greatest figure that is good enough.

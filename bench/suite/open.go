@@ -23,9 +23,9 @@ const (
 )
 
 var quantiles = []struct {
-	name string
-	q    float64
-}{{"p50", 0.5}, {"p99", 0.99}, {"p99.9", 0.999}}
+	name    string
+	percent float64
+}{{"p50", 50}, {"p99", 99}, {"p99.9", 99.9}}
 
 // open is W8: latency at a fixed rate, which is half of what the slower one of
 // Sluice and nginx can do. Every entrant has the same arrivals.
@@ -86,7 +86,7 @@ func openRates(entrants []Entrant, capacity map[string]float64) map[string]float
 
 func openTables(entrants []Entrant, tallies []tally, rates map[string]float64) []report.Table {
 	var all []report.Table
-	for _, q := range quantiles {
+	for k, q := range quantiles {
 		t := report.Table{
 			ID: "W8-" + q.name, Title: "open loop at half of capacity, latency " + q.name,
 			Metric: "from the time that a request was due to its last byte, µs",
@@ -95,14 +95,33 @@ func openTables(entrants []Entrant, tallies []tally, rates map[string]float64) [
 		for i, e := range entrants {
 			row := report.Row{Name: e.Name, Base: e.Base, Goal: e.Goal, Notes: tallies[i].openNotes(rates[e.Name])}
 			row.Rounds = tallies[i].figures(func(r Round) float64 {
-				return float64(r.Samples[0].Latency.Quantile(q.q)) / 1e3
+				return float64(load.Merge(r.latencies()...).ValueAtQuantile(q.percent)) / 1e3
 			})
+			if k == 0 {
+				row.Latency = load.Merge(tallies[i].latencies()...)
+			}
 			t.Rows = append(t.Rows, row)
 		}
 		t.Compare()
 		addOver(&t, rates)
 		t.Notes = append(t.Notes, detection(t)...)
 		all = append(all, t)
+	}
+	return all
+}
+
+func (r Round) latencies() []load.Histogram {
+	var all []load.Histogram
+	for _, s := range r.Samples {
+		all = append(all, s.Latency)
+	}
+	return all
+}
+
+func (y *tally) latencies() []load.Histogram {
+	var all []load.Histogram
+	for _, r := range y.rounds {
+		all = append(all, r.latencies()...)
 	}
 	return all
 }
