@@ -31,6 +31,7 @@ var (
 	errVersion       = &Fault{BadVersion, "the version must be HTTP/1.0 or HTTP/1.1", "RFC 9110 15.6.6"}
 	errVersionSyntax = &Fault{Malformed, "the version must be written HTTP/DIGIT.DIGIT", "RFC 9112 2.3"}
 	errTarget        = &Fault{Malformed, "the target must be a path, an http URI, or * with OPTIONS", "RFC 9112 3.2"}
+	errAuthority     = &Fault{Malformed, "the target of CONNECT must be host and port", "RFC 9110 9.3.6"}
 	errTargetChar    = &Fault{Malformed, "the target has a character that must be percent-encoded, or a broken percent-encoding", "RFC 3986 3.3"}
 	errUserinfo      = &Fault{Malformed, "a target must not carry user information", "RFC 9110 4.2.4"}
 	errScheme        = &Fault{Misdirected, "an https target needs a TLS connection", "RFC 9110 7.4"}

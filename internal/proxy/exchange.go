@@ -25,6 +25,7 @@ type exchange struct {
 	begun     bool          // body has been started
 	id        [idBytes]byte // X-Request-Id, if it is ours
 	reqID     []byte
+	trusted   bool // what the client says about others is believed
 
 	// The way to a server.
 	turns   []*upstream.Rotation // this loop's, by farm

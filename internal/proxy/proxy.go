@@ -35,11 +35,14 @@ type Proxy struct {
 }
 
 // New makes the traffic of a loop. Nothing is served before Apply.
-func New(exec reactor.Executor, pool *upstream.Pool, stats *segment.LoopStats, log *accesslog.Writer, place Place) *Proxy {
-	p := &Proxy{exec: exec, pool: pool, stats: stats, log: log, place: place, ids: newIdentities()}
+func New(exec reactor.Executor, pool *upstream.Pool, stats *segment.LoopStats, place Place) *Proxy {
+	p := &Proxy{exec: exec, pool: pool, stats: stats, place: place, ids: newIdentities()}
 	p.sessions.next, p.sessions.prev = &p.sessions, &p.sessions
 	return p
 }
+
+// LogTo has requests logged by w from now on; nil: not at all.
+func (p *Proxy) LogTo(w *accesslog.Writer) { p.log = w }
 
 // Apply makes s the configuration of every exchange that begins from now on.
 func (p *Proxy) Apply(s *Snapshot) {

@@ -9,6 +9,7 @@ import (
 
 	"sluice/internal/http1"
 	"sluice/internal/reactor"
+	"sluice/internal/segment"
 )
 
 // session is the life of one client connection. While it is idle, or its next
@@ -24,7 +25,8 @@ type session struct {
 	partial  []byte // what has come of a head that is not complete
 	began    int64  // when the first byte of this head came, executor time; 0: none has
 	requests int
-	idle     bool // no task; waiting for bytes
+	idle     bool      // no task; waiting for bytes
+	exchange *exchange // what the task works on; nil while idle
 }
 
 // Run serves requests while there are bytes for them, then lets go of its task.
@@ -33,12 +35,14 @@ func (s *session) Run() {
 	s.idle = false
 	p.stats.Idle.Dec()
 	x := p.getExchange()
+	s.exchange = x
 	in := s.resume()
 	for {
 		n, err := s.head(x, &in)
 		if err == nil && n == 0 {
-			s.suspend(in)
+			s.exchange = nil
 			p.putExchange(x)
+			s.suspend(in)
 			return
 		}
 		x.begin(s, in, n)
@@ -169,6 +173,27 @@ func (s *session) answerable(err error) bool {
 func (s *session) end() {
 	s.prev.next, s.next.prev = s.next, s.prev
 	s.proxy.stats.Connections.Dec()
+}
+
+// Abandon closes the connections of a session whose task has panicked. What its
+// exchange held is left to the garbage collector.
+func (s *session) Abandon() {
+	s.conn.Close()
+	s.end()
+	if x := s.exchange; x != nil && x.s == s {
+		s.proxy.stats.Active.Dec()
+		if x.conn != nil {
+			x.dropConn()
+		}
+	}
+}
+
+// Abandon ends the exchange that an upload belongs to, when that has panicked.
+func (u *upload) Abandon() {
+	u.running = false
+	u.failure = Failure{Party: Sluice, Phase: ReadingBody, Reason: segment.Internal}
+	u.conn.Abort(errUpload)
+	u.done.Set()
 }
 
 // shut closes the connection; linger reads what the client still sends, so that

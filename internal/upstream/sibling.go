@@ -99,7 +99,11 @@ func (p *Pool) await(s *Server) (*Conn, How, error) {
 	p.shared.waiting[s.Slot].Add(1)
 	// One may have come free before the wait was seen by those who free them.
 	if w.room = s.reserve(int64(s.Farm.Connections.Max)); !w.room {
+		w.over = true // not to be handed one while it asks for another
 		if w.conn = p.fromSibling(s.State); w.conn == nil {
+			w.conn = at.pop()
+		}
+		if w.over = false; w.conn == nil {
 			w.signal.Wait(time.Duration(s.Farm.Timeouts.Connect))
 		}
 	}

@@ -1,0 +1,128 @@
+package worker
+
+import (
+	"log/slog"
+	"net/netip"
+	"time"
+
+	"sluice/internal/accesslog"
+	"sluice/internal/affinity"
+	"sluice/internal/proxy"
+	"sluice/internal/reactor"
+	"sluice/internal/segment"
+	"sluice/internal/spec"
+	"sluice/internal/upstream"
+)
+
+// lane is one loop with all that belongs to it. Loop only, once it runs.
+type lane struct {
+	index     int
+	loop      *reactor.Loop
+	pool      *upstream.Pool
+	proxy     *proxy.Proxy
+	stats     *segment.LoopStats
+	seen      reactor.Stats // what of the loop's figures is in stats already
+	log       *accesslog.Log
+	listeners map[int]*reactor.Listener // by descriptor
+}
+
+// newLane makes loop i of the worker that s describes.
+func newLane(shared *segment.Segment, s *spec.Spec, i int) (*lane, error) {
+	l := &lane{index: i, stats: shared.Loop(s.Worker, i), listeners: map[int]*reactor.Listener{}}
+	options := reactor.Options{Observe: l.observe, Panicked: l.panicked}
+	if s.Pin && len(s.CPUs) > 0 {
+		cpu := s.CPUs[i%len(s.CPUs)]
+		options.Pin = func() {
+			if err := affinity.PinThread(cpu); err != nil {
+				slog.Warn("a loop runs unpinned", "loop", i, "cpu", cpu, "error", err)
+			}
+		}
+	}
+	var err error
+	if l.loop, err = reactor.New(options); err != nil {
+		return nil, err
+	}
+	stats := func(slot int) *segment.ServerStats { return shared.Server(s.Worker, i, slot) }
+	l.pool = upstream.NewPool(l.loop, l.dial, l.adopt, stats, &l.stats.Takeovers)
+	l.proxy = proxy.New(l.loop, l.pool, l.stats, proxy.Place{Worker: s.Worker, Node: s.Node, Loop: i})
+	return l, nil
+}
+
+func (l *lane) dial(a reactor.Address, timeout time.Duration) (reactor.Stream, error) {
+	c, err := l.loop.Dial(a, timeout)
+	if err != nil {
+		return nil, err
+	}
+	return c, nil
+}
+
+func (l *lane) adopt(fd int) (reactor.Stream, error) {
+	c, err := l.loop.Adopt(fd, netip.AddrPort{})
+	if err != nil {
+		return nil, err
+	}
+	return c, nil
+}
+
+// apply makes s the lane's configuration.
+func (l *lane) apply(s *spec.Spec, snapshot *proxy.Snapshot, gone []*upstream.State, log *accesslog.Log) {
+	if log != l.log || l.log == nil {
+		l.log = log
+		l.proxy.LogTo(log.Writer(l.index, &l.stats.LogDropped))
+	}
+	l.proxy.Apply(snapshot)
+	for _, state := range gone {
+		l.pool.Retire(state)
+	}
+	kept := map[int]bool{}
+	for _, ln := range s.Listeners {
+		fd := ln.Sockets[l.index]
+		kept[fd] = true
+		if l.listeners[fd] == nil {
+			l.listen(fd, &proxy.Listener{Name: ln.Name, Port: portOf(fd, ln.Address)})
+		}
+	}
+	for fd, ln := range l.listeners {
+		if !kept[fd] {
+			ln.Close()
+			delete(l.listeners, fd)
+		}
+	}
+}
+
+func (l *lane) listen(fd int, as *proxy.Listener) {
+	ln, err := l.loop.Listen(fd, func(c *reactor.Conn) { l.proxy.Serve(c, c.Peer(), as) })
+	if err != nil {
+		slog.Error("a listening socket is not served", "listener", as.Name, "loop", l.index, "error", err)
+		return
+	}
+	l.listeners[fd] = ln
+}
+
+// drain takes what is queued, accepts no more, and has the sessions end.
+func (l *lane) drain() {
+	for fd, ln := range l.listeners {
+		ln.Close()
+		delete(l.listeners, fd)
+	}
+	l.proxy.Drain()
+}
+
+// observe adds what is new in the loop's figures to the segment's, which go on
+// from one process to the next.
+func (l *lane) observe(s reactor.Stats) {
+	l.stats.Turns.Add(s.Turns - l.seen.Turns)
+	l.stats.BusyNanos.Add(s.BusyNanos - l.seen.BusyNanos)
+	l.stats.AcceptPauses.Add(s.AcceptPauses - l.seen.AcceptPauses)
+	l.seen = s
+}
+
+// panicked reports a task that a fault of ours has ended, and closes its
+// connection.
+func (l *lane) panicked(job reactor.Job, value any, stack []byte) {
+	l.stats.Panics.Inc()
+	slog.Error("a task ended by a panic; its connection is closed", "loop", l.index, "panic", value, "stack", string(stack))
+	if job, ok := job.(interface{ Abandon() }); ok {
+		job.Abandon()
+	}
+}

@@ -1,0 +1,168 @@
+package worker
+
+import (
+	"fmt"
+	"net"
+	"strconv"
+	"sync"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"sluice/internal/accesslog"
+	"sluice/internal/config"
+	"sluice/internal/proxy"
+	"sluice/internal/segment"
+	"sluice/internal/spec"
+	"sluice/internal/upstream"
+)
+
+// traffic serves clients: one lane per loop, and what the lanes share. Its
+// methods are called as Traffic says.
+type traffic struct {
+	shared  *segment.Segment
+	index   int // of this worker
+	servers *upstream.Servers
+	lanes   []*lane
+	log     *accesslog.Log
+	logged  config.AccessLog // what log was opened for
+	closing chan struct{}
+	once    sync.Once
+}
+
+// NewTraffic makes the traffic half of worker index.
+func NewTraffic(shared *segment.Segment, index int) Traffic {
+	return &traffic{shared: shared, index: index, servers: upstream.NewServers(), closing: make(chan struct{})}
+}
+
+// Apply implements Traffic.
+func (t *traffic) Apply(s *spec.Spec) error {
+	log, err := t.openLog(s)
+	if err != nil {
+		return err
+	}
+	if t.lanes == nil {
+		if err := t.start(s); err != nil {
+			return err
+		}
+	}
+	farms, gone := t.servers.Apply(s.Config, s.Servers)
+	snapshot, err := proxy.NewSnapshot(s.Config, farms)
+	if err != nil {
+		return err
+	}
+	t.each(func(l *lane) { l.apply(s, snapshot, gone, log) })
+	if log != t.log {
+		t.log.Close()
+		t.log, t.logged = log, s.Config.Log.Access
+	}
+	return nil
+}
+
+// openLog is the access log that s asks for: the present one if it is the same.
+func (t *traffic) openLog(s *spec.Spec) (*accesslog.Log, error) {
+	if t.lanes != nil && s.Config.Log.Access == t.logged {
+		return t.log, nil
+	}
+	log, err := accesslog.Open(s.Config.Log.Access, s.Loops)
+	if err != nil {
+		return nil, fmt.Errorf("log.access: %w", err)
+	}
+	return log, nil
+}
+
+// start makes and runs the lanes.
+func (t *traffic) start(s *spec.Spec) error {
+	for i := range s.Loops {
+		l, err := newLane(t.shared, s, i)
+		if err != nil {
+			for _, l := range t.lanes {
+				l.loop.Close()
+			}
+			t.lanes = nil
+			return fmt.Errorf("loop %d: %w", i, err)
+		}
+		t.lanes = append(t.lanes, l)
+		go l.loop.Run()
+	}
+	pools := make([]*upstream.Pool, len(t.lanes))
+	for i, l := range t.lanes {
+		pools[i] = l.pool
+	}
+	upstream.Join(pools)
+	return nil
+}
+
+// each runs f on every lane's loop and returns when all have.
+func (t *traffic) each(f func(l *lane)) {
+	var all sync.WaitGroup
+	for _, l := range t.lanes {
+		all.Add(1)
+		l.loop.Submit(func() {
+			defer all.Done()
+			f(l)
+		})
+	}
+	all.Wait()
+}
+
+// Probe implements Prober.
+func (t *traffic) Probe() { t.each(func(*lane) {}) }
+
+// drainPoll is how often Drain looks whether all connections are gone.
+const drainPoll = 20 * time.Millisecond
+
+// Drain implements Traffic.
+func (t *traffic) Drain(limit time.Duration) {
+	t.each(func(l *lane) { l.drain() })
+	over := time.NewTimer(limit)
+	defer over.Stop()
+	tick := time.NewTicker(drainPoll)
+	defer tick.Stop()
+	for t.connections() > 0 {
+		select {
+		case <-tick.C:
+		case <-over.C:
+			return
+		case <-t.closing:
+			return
+		}
+	}
+}
+
+func (t *traffic) connections() (n int64) {
+	for _, l := range t.lanes {
+		n += l.stats.Connections.Load()
+	}
+	return n
+}
+
+// ReopenLogs implements Traffic.
+func (t *traffic) ReopenLogs() error { return t.log.Reopen() }
+
+// Close implements Traffic.
+func (t *traffic) Close() {
+	t.once.Do(func() {
+		close(t.closing)
+		for _, l := range t.lanes {
+			l.loop.Close()
+		}
+		t.servers.Close()
+		t.log.Close()
+	})
+}
+
+// portOf is the port that a listening socket is bound to, as text.
+func portOf(fd int, address string) string {
+	sa, err := unix.Getsockname(fd)
+	if err == nil {
+		switch a := sa.(type) {
+		case *unix.SockaddrInet4:
+			return strconv.Itoa(a.Port)
+		case *unix.SockaddrInet6:
+			return strconv.Itoa(a.Port)
+		}
+	}
+	_, port, _ := net.SplitHostPort(address)
+	return port
+}
