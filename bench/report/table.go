@@ -39,7 +39,7 @@ func WriteMarkdown(w io.Writer, r Results) {
 	for _, m := range r.Method {
 		fmt.Fprintf(w, "- %s\n", m)
 	}
-	fmt.Fprint(w, "\n## Summary\n\n")
+	fmt.Fprintln(w)
 	WriteSummary(w, r)
 	for _, t := range r.Tables {
 		fmt.Fprintf(w, "\n## %s: %s\n\n%s\n\n", t.ID, t.Title, t.Metric)

@@ -90,9 +90,10 @@ func scaleEntrants(all []peers.Peer, steps []step) ([]Entrant, map[string]step) 
 
 func scaleTable(entrants []Entrant, sizes map[string]step, tallies []tally, cpus int) report.Table {
 	t := report.Table{
-		ID: "W12", Title: "one loop or worker for each of 1, 2, … CPUs, 53-byte responses, 64 connections for each CPU",
-		Metric: "CPU time of the proxy's processes per request, µs (its inverse is throughput per CPU; base ÷ it of 1 is flat)",
+		ID: "W12", Title: "on 1, 2, … CPUs, a loop or worker and 64 connections for each",
+		Metric: "CPU time of the proxy's processes per request, µs",
 		Extras: []string{"requests/s", "requests/s per CPU", "proxy CPU busy"},
+		Notes:  []string{"a ratio of 1 is flat: the inverse of the cost is throughput per CPU"},
 	}
 	shared := false
 	for i, e := range entrants {

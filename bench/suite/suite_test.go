@@ -295,7 +295,7 @@ func TestScaleTable(t *testing.T) {
 	if math.Abs(two.Ratio.Mean-0.8) > 1e-9 || two.Extra[1] != "80000" {
 		t.Errorf("two CPUs: %+v", two)
 	}
-	if len(table.Notes) != 1 || !strings.Contains(table.Notes[0], "cannot be shown here") {
+	if len(table.Notes) != 2 || !strings.Contains(table.Notes[1], "cannot be shown here") {
 		t.Errorf("notes %q", table.Notes)
 	}
 }
