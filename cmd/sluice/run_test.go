@@ -19,6 +19,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"sluice/internal/admin"
 )
 
 // asProgram in the environment makes the test binary be sluice, in whatever role
@@ -198,7 +200,45 @@ func TestDemo(t *testing.T) {
 		t.Errorf("reload: exit code %d: %s", code, stderr)
 	}
 	get(t, site[1]+"/whoami")
+	leaveAndCount(t, site[1], office[1])
 	p.end(t, os.Interrupt)
+}
+
+// leaveAndCount makes clients come, ask and go, and then looks for gauges that
+// did not come back to 0.
+func leaveAndCount(t *testing.T, site, office string) {
+	t.Helper()
+	for range 5 {
+		client := &http.Client{Transport: &http.Transport{}}
+		for range 3 {
+			answer, err := client.Get(site + "/bytes?n=100")
+			if err != nil {
+				t.Fatal(err)
+			}
+			io.Copy(io.Discard, answer.Body)
+			answer.Body.Close()
+		}
+		client.CloseIdleConnections()
+	}
+	for {
+		w := &watcher{address: office}
+		s, err := w.look(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		var now admin.Traffic // the sum of all
+		for _, worker := range s.Workers {
+			now.Connections += worker.Connections
+			now.Active += worker.Active
+			now.Idle += worker.Idle
+		}
+		if now.Connections == 0 { // the kernel has told Sluice that all have gone
+			if now.Active != 0 || now.Idle != 0 {
+				t.Errorf("without a client there are %d active requests and %d idle connections", now.Active, now.Idle)
+			}
+			break
+		}
+	}
 }
 
 // A file is read again by reload, and a faulty one changes nothing.
