@@ -137,15 +137,28 @@ func TestPings(t *testing.T) {
 			return ""
 		}
 		st.run()
-		st.after(160 * time.Second)
+		st.after(190 * time.Second)
 		st.expect(`0s w0.1 gets spec 1 127.0.0.1:0
 			30s w0.1 gets ping
 			1m0s w0.1 gets ping
 			1m30s w0.1 gets ping
-			2m0s w0.1 killed
-			2m0s w0.2 gets spec 1 127.0.0.1:0
-			2m30s w0.2 gets ping`)
+			2m0s w0.1 gets ping
+			2m30s w0.1 killed
+			2m30s w0.2 gets spec 1 127.0.0.1:0
+			3m0s w0.2 gets ping`)
 	})
+}
+
+// All of Sluice stood still for an hour: no worker is blamed for it.
+func TestPingsAfterAStandstill(t *testing.T) {
+	began := time.Unix(0, 0)
+	p := &process{outbox: make(chan *parcel, 1), end: func() { t.Error("the worker was killed") }, pingAt: began.Add(pingInterval)}
+	s, m := new(Supervisor), &member{process: p}
+	a := &alarm{now: began.Add(time.Hour), next: began.Add(2 * time.Hour)}
+	s.attend(m, a)
+	if sent := <-p.outbox; sent.message.Kind != spec.KindPing || !p.pingAt.Equal(a.now.Add(pingInterval)) {
+		t.Errorf("after the standstill it is sent %s, and again at %s", sent.message.Kind, p.pingAt)
+	}
 }
 
 // A worker that reads nothing is not waited for.

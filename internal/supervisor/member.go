@@ -18,10 +18,11 @@ const (
 	mostPause  = 10 * time.Second
 	goodLife   = 60 * time.Second // a worker that lived so long begins anew
 
-	// Pings every 30 s, the end after 90 s without an answer: the intervals of ARR
-	// and of IIS application pools.
+	// Pings every 30 s, the end 90 s after the first that finds no answer: the
+	// intervals of ARR and of IIS application pools. Pings are counted and not time,
+	// since all of Sluice may have stood still (Ctrl-Z, a frozen container).
 	pingInterval = 30 * time.Second
-	pingLimit    = 90 * time.Second
+	pingsAtMost  = 3 // without an answer
 
 	// answerLimit is how long a worker may take to put a configuration into effect,
 	// its start included.
@@ -100,13 +101,15 @@ func (s *Supervisor) send(m *member, parcel *parcel) {
 
 // listen takes a message of a worker.
 func (s *Supervisor) listen(m *member, p *process, message *spec.Message) {
-	now := time.Now()
 	switch message.Kind {
 	case spec.KindReady:
 		if message.Generation != p.want {
 			return // an older one, overtaken by the next
 		}
-		p.have, p.heard, p.pinged, p.answerBy = p.want, now, now, time.Time{}
+		p.have, p.answerBy = p.want, time.Time{}
+		if p.pingAt.IsZero() {
+			p.pingAt = time.Now().Add(pingInterval)
+		}
 		if m.state == segment.Starting {
 			m.state = segment.Serving
 			slog.Info("worker serves", "worker", m.place.Index, "pid", p.pid, "node", m.place.Node, "loops", m.place.Loops)
@@ -117,7 +120,7 @@ func (s *Supervisor) listen(m *member, p *process, message *spec.Message) {
 			s.refused(m, fmt.Errorf("worker %d refused the configuration: %s", m.place.Index, message.Text))
 		}
 	case spec.KindPong:
-		p.heard = now
+		p.unanswered = 0
 	case spec.KindDrained:
 		slog.Debug("worker has drained", "worker", m.place.Index, "pid", p.pid)
 	default:
@@ -190,19 +193,18 @@ func (s *Supervisor) attend(m *member, a *alarm) {
 		p.end()
 		return
 	}
-	if p.heard.IsZero() {
+	if !a.due(p.pingAt) {
 		return
 	}
-	if a.due(p.heard.Add(pingLimit)) {
-		slog.Error("worker does not answer and is killed", "worker", m.place.Index, "pid", p.pid, "limit", pingLimit)
-		p.heard = time.Time{} // once
+	if p.unanswered == pingsAtMost {
+		slog.Error("worker does not answer and is killed", "worker", m.place.Index, "pid", p.pid, "pings", p.unanswered)
+		p.pingAt = time.Time{}
 		p.end()
 		return
 	}
-	if a.due(p.pinged.Add(pingInterval)) {
-		p.pinged = a.now
-		p.say(spec.KindPing)
-	}
+	p.say(spec.KindPing)
+	p.unanswered++
+	p.pingAt = a.now.Add(pingInterval)
 }
 
 func (s *Supervisor) everyWorkerHas(generation uint64) bool {

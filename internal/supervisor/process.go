@@ -39,11 +39,11 @@ type process struct {
 	end     func()       // kills the process and the conversation; any goroutine, any number of times
 
 	// The rest belongs to the event loop.
-	want     uint64    // generation sent last
-	have     uint64    // generation that it said is in effect
-	answerBy time.Time // want must be answered by then; zero: it has been
-	pinged   time.Time // a ping was sent
-	heard    time.Time // it was ready, or answered a ping
+	want       uint64    // generation sent last
+	have       uint64    // generation that it said is in effect
+	answerBy   time.Time // want must be answered by then; zero: it has been
+	pingAt     time.Time // the next ping; zero: it does not serve yet
+	unanswered int       // pings since the last pong
 }
 
 // exited: the process is gone.

@@ -360,6 +360,8 @@ func TestReloadFaultyFile(t *testing.T) {
 	p := startProgram(t, "web=127.0.0.1:0")
 	for _, test := range []struct{ text, want string }{
 		{"listenerz: []\n", "listenerz"},
+		{"farms: {app: {servers: [{url: \"http://127.0.0.1:9\"}]}}\nadmin: {listen: \"192.0.2.1:1\"}\n" +
+			"listeners: [{name: web, address: \"127.0.0.1:0\"}]\n", "192.0.2.1:1"},
 		{"farms: {app: {servers: [{url: \"http://127.0.0.1:9\"}]}}\nadmin: {listen: \"off\"}\ntrust: [10.0.0.0/8]\n" +
 			"listeners: [{name: web, address: \"127.0.0.1:0\"}]\n", "trust is beyond a line server"},
 	} {

@@ -1,7 +1,6 @@
 package supervisor
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"net"
@@ -9,16 +8,12 @@ import (
 	"os"
 	"strconv"
 	"strings"
-	"time"
 
 	"golang.org/x/sys/unix"
 
 	"sluice/internal/config"
 	"sluice/internal/placement"
 )
-
-// resolveLimit bounds the look-up of a listener's host name.
-const resolveLimit = 5 * time.Second
 
 // listening is one address with its sockets. They stay open while a configuration
 // names the address, whatever happens to the workers: a connection that waits in
@@ -39,7 +34,7 @@ type listening struct {
 // gets it afterwards, so that its siblings can join. shared skips this, for an
 // address that overlaps one of our own.
 func openListening(l config.Listener, workers []placement.Worker, shared bool) (*listening, error) {
-	address, dual, err := resolve(l.Address)
+	address, dual, err := parseAddress(l.Address)
 	if err != nil {
 		return nil, bindFault(l, err)
 	}
@@ -67,31 +62,29 @@ func openListening(l config.Listener, workers []placement.Worker, shared bool) (
 	return group, nil
 }
 
-// resolve turns [host]:port into an address. Without a host it is every address of
-// both families.
-func resolve(text string) (address netip.AddrPort, dual bool, err error) {
-	host, service, err := net.SplitHostPort(text)
+// parseAddress reads [host]:port. Without a host it is every address of both
+// families (dual). Names other than localhost were refused by package config: what
+// they mean may change between two starts.
+func parseAddress(text string) (address netip.AddrPort, dual bool, err error) {
+	host, port, err := net.SplitHostPort(text)
 	if err != nil {
 		return address, false, err
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), resolveLimit)
-	defer cancel()
-	port, err := net.DefaultResolver.LookupPort(ctx, "tcp", service)
-	if err != nil {
-		return address, false, err
-	}
-	if host == "" {
-		return netip.AddrPortFrom(netip.IPv6Unspecified(), uint16(port)), true, nil
+	switch host {
+	case "":
+		host, dual = "::", true
+	case "localhost":
+		host = "127.0.0.1"
 	}
 	ip, err := netip.ParseAddr(host)
 	if err != nil {
-		found, lookupErr := net.DefaultResolver.LookupNetIP(ctx, "ip", host)
-		if lookupErr != nil {
-			return address, false, lookupErr
-		}
-		ip = found[0]
+		return address, false, err
 	}
-	return netip.AddrPortFrom(ip.Unmap(), uint16(port)), false, nil
+	number, err := strconv.ParseUint(port, 10, 16)
+	if err != nil {
+		return address, false, fmt.Errorf("port %q is no number from 0 to 65535", port)
+	}
+	return netip.AddrPortFrom(ip.Unmap(), uint16(number)), dual, nil
 }
 
 // openSocket opens one listening socket: non-blocking, close-on-exec.
@@ -197,8 +190,9 @@ func bindFault(l config.Listener, err error) error {
 	text, cure := err.Error(), ""
 	switch {
 	case errors.Is(err, unix.EADDRINUSE):
-		text = "another process listens there"
-		cure = "; stop it, or choose another address (ss -ltnp names the process)"
+		// Somebody listens there, or has a connection from that very port.
+		text = "another process uses that port"
+		cure = "; stop it, or choose another port (ss -tanp names the process)"
 	case errors.Is(err, unix.EACCES):
 		text = "permission denied"
 		cure = fmt.Sprintf("; ports below %d are for root: give the binary the right (setcap cap_net_bind_service=+ep sluice; "+

@@ -116,7 +116,7 @@ func TestPortOfSomebodyElse(t *testing.T) {
 		number, _ := strconv.Atoi(port)
 		listener := config.Listener{Name: "web", Address: fmt.Sprintf(test.ours, number), Backlog: 1}
 		_, err = openListening(listener, crew(1), false)
-		if err == nil || !strings.Contains(err.Error(), "another process listens there") || !strings.Contains(err.Error(), `listener "web"`) {
+		if err == nil || !strings.Contains(err.Error(), "another process uses that port") || !strings.Contains(err.Error(), `listener "web"`) {
 			t.Errorf("%s beside %s: got %v, want a refusal", listener.Address, theirs.bound, err)
 		}
 		ours, err := openListening(listener, crew(1), true)
@@ -134,7 +134,7 @@ func TestBindFaults(t *testing.T) {
 		err  error
 		want []string
 	}{
-		{os.NewSyscallError("bind", unix.EADDRINUSE), []string{"another process listens there", "ss -ltnp"}},
+		{os.NewSyscallError("bind", unix.EADDRINUSE), []string{"another process uses that port", "ss -tanp"}},
 		{os.NewSyscallError("bind", unix.EACCES), []string{"permission denied", "cap_net_bind_service", fmt.Sprint(firstFreePort())}},
 		{os.NewSyscallError("bind", unix.EADDRNOTAVAIL), []string{"no such address", "ip address"}},
 		{os.NewSyscallError("socket", unix.EMFILE), []string{"too many open files", "ulimit -n"}},
@@ -150,7 +150,7 @@ func TestBindFaults(t *testing.T) {
 }
 
 func TestAddressesThatAreNone(t *testing.T) {
-	for _, address := range []string{"127.0.0.1", "127.0.0.1:http0", "[fe80::1%nowhere]:0", "192.0.2.1:0"} {
+	for _, address := range []string{"[fe80::1%nowhere]:0", "192.0.2.1:0"} {
 		before := openDescriptors(t)
 		if l, err := openListening(config.Listener{Name: "web", Address: address}, crew(1), false); err == nil {
 			t.Errorf("%s was opened as %s", address, l.bound)
@@ -171,7 +171,7 @@ func openDescriptors(t *testing.T) int {
 	return len(entries)
 }
 
-func TestResolve(t *testing.T) {
+func TestParseAddress(t *testing.T) {
 	for _, test := range []struct {
 		text, want string
 		dual       bool
@@ -180,11 +180,17 @@ func TestResolve(t *testing.T) {
 		{"0.0.0.0:80", "0.0.0.0:80", false},
 		{"[::]:80", "[::]:80", false},
 		{"[::ffff:127.0.0.1]:80", "127.0.0.1:80", false},
-		{"127.0.0.1:http", "127.0.0.1:80", false},
+		{"[fe80::1%lo]:80", "[fe80::1%lo]:80", false},
+		{"localhost:65535", "127.0.0.1:65535", false},
 	} {
-		got, dual, err := resolve(test.text)
+		got, dual, err := parseAddress(test.text)
 		if err != nil || got != netip.MustParseAddrPort(test.want) || dual != test.dual {
 			t.Errorf("%s: got %v, dual %v, error %v; want %s, %v", test.text, got, dual, err, test.want, test.dual)
+		}
+	}
+	for _, text := range []string{"", "80", "127.0.0.1", "[::1]", "example.com:80", "127.0.0.1:http", ":65536", ":-1"} {
+		if got, _, err := parseAddress(text); err == nil {
+			t.Errorf("%q was read as %v", text, got)
 		}
 	}
 }

@@ -252,5 +252,9 @@ func TestMain(m *testing.M) {
 	signals := make(chan os.Signal, 1)
 	signal.Notify(signals, unix.SIGUSR2)
 	signal.Stop(signals)
-	os.Exit(m.Run())
+	code := m.Run()
+	if code == 0 {
+		code = leaks()
+	}
+	os.Exit(code)
 }

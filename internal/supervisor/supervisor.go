@@ -286,8 +286,9 @@ func (s *Supervisor) tick() time.Time {
 }
 
 func setLevel(level *slog.LevelVar, cfg *config.Config) {
-	// An unknown level was refused by package config; then the last one stays.
-	_ = level.UnmarshalText([]byte(cfg.Log.Level))
+	if err := level.UnmarshalText([]byte(cfg.Log.Level)); err != nil {
+		slog.Warn("log.level is unknown; the last one stays", "error", err)
+	}
 }
 
 func (s *Supervisor) logListeners() {

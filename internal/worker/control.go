@@ -173,8 +173,9 @@ func (c *control) apply(s *spec.Spec) error {
 	if err := c.traffic.Apply(s); err != nil {
 		return err
 	}
-	// An unknown level was refused by package config; then the last one stays.
-	_ = c.level.UnmarshalText([]byte(s.Config.Log.Level))
+	if err := c.level.UnmarshalText([]byte(s.Config.Log.Level)); err != nil {
+		slog.Warn("log.level is unknown; the last one stays", "error", err)
+	}
 	return nil
 }
 
