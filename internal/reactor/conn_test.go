@@ -68,9 +68,7 @@ func TestReadToTheEnd(t *testing.T) {
 // random is n bytes that do not repeat.
 func random(n int) []byte {
 	p := make([]byte, n)
-	for i := range p {
-		p[i] = byte(rand.Uint32())
-	}
+	rand.NewChaCha8([32]byte{}).Read(p)
 	return p
 }
 

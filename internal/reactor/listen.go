@@ -18,8 +18,7 @@ type Listener struct {
 	loop   *Loop
 	fd     int
 	take   func(*Conn)
-	timer  timer
-	paused bool
+	timer  timer // armed while accept rests
 	closed bool
 }
 
@@ -44,7 +43,7 @@ func (l *Loop) Listen(fd int, take func(*Conn)) (*Listener, error) {
 func (ln *Listener) events(uint32) { ln.accept(acceptBatch) }
 
 func (ln *Listener) accept(batch int) {
-	for range batch {
+	for ; batch > 0 && !ln.closed; batch-- { // take may close it
 		var sa unix.RawSockaddrAny
 		fd, e := accept(ln.fd, &sa)
 		switch e {
@@ -64,25 +63,22 @@ func (ln *Listener) accept(batch int) {
 
 func (ln *Listener) pause() {
 	ln.loop.stats.AcceptPauses++
-	ln.paused = true
 	epollCtl(ln.loop.epoll, unix.EPOLL_CTL_MOD, ln.fd, 0, ln.loop.sources[ln.fd].generation)
 	ln.loop.wheel.arm(&ln.timer, ln.loop.now+int64(acceptPause))
 }
 
 func (ln *Listener) expire(int64) {
-	ln.paused = false
 	epollCtl(ln.loop.epoll, unix.EPOLL_CTL_MOD, ln.fd, unix.EPOLLIN, ln.loop.sources[ln.fd].generation)
 }
 
 // Close takes what is still queued, so that no connection which the kernel has
 // accepted is lost, and closes this process's descriptor.
 func (ln *Listener) Close() {
-	if ln.closed {
-		return
-	}
 	ln.accept(1 << 20)
-	ln.shut()
-	closeFD(ln.fd)
+	if !ln.closed {
+		ln.shut()
+		closeFD(ln.fd)
+	}
 }
 
 func (ln *Listener) shut() {
