@@ -37,36 +37,40 @@ func (s *session) Run() {
 	x := p.getExchange()
 	s.exchange = x
 	in := s.resume()
-	for {
+	for alive := true; alive; {
 		n, err := s.head(x, &in)
-		if err == nil && n == 0 {
+		switch {
+		case n > 0 && err == nil:
+			in, alive = s.serve(x, in, n)
+		case err == nil:
 			s.exchange = nil
 			p.putExchange(x)
 			s.suspend(in)
 			return
-		}
-		x.begin(s, in, n)
-		keep := false
-		switch {
-		case err == nil:
-			keep = x.run()
 		case s.answerable(err):
+			x.begin(s, in, 0)
 			x.turnAway(ofClient(err, ReadingHead))
+			in, alive = x.end(), false
 		default:
 			s.shut(false)
-		}
-		in = x.end()
-		if !keep {
-			p.buffers.put(in)
-			p.putExchange(x)
-			s.end()
-			return
-		}
-		s.began = 0
-		if in.r < in.w {
-			s.began = p.exec.Now()
+			alive = false
 		}
 	}
+	p.buffers.put(in)
+	p.putExchange(x)
+	s.end()
+}
+
+// serve answers the request whose head is the first n bytes of in. It returns
+// what the client has sent beyond, and whether the connection goes on.
+func (s *session) serve(x *exchange, in *buffer, n int) (rest *buffer, alive bool) {
+	x.begin(s, in, n)
+	alive = x.run()
+	rest = x.end()
+	if s.began = 0; rest.r < rest.w {
+		s.began = s.proxy.exec.Now()
+	}
+	return rest, alive
 }
 
 // head reads until a whole request head is at the start of in. n is its length;
