@@ -44,6 +44,7 @@ var (
 	errLine          = &Fault{LineTooLong, "the request line is longer than limits.line", "RFC 9110 15.5.15"}
 	errHead          = &Fault{HeadTooLong, "the head is longer than limits.head", "RFC 6585 5"}
 	errFields        = &Fault{HeadTooLong, "the head has more fields than limits.fields", "RFC 6585 5"}
+	errOptions       = &Fault{HeadTooLong, "Connection must not name more than 64 fields", "RFC 9110 7.6.1"}
 	errLengths       = &Fault{Malformed, "Content-Length must be one decimal number", "RFC 9112 6.3"}
 	errBothFramings  = &Fault{Malformed, "Content-Length and Transfer-Encoding exclude each other", "RFC 9112 6.1"}
 	errCoding        = &Fault{Malformed, "the only transfer coding understood is a single chunked", "RFC 9112 6.1"}

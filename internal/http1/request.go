@@ -2,15 +2,14 @@ package http1
 
 import (
 	"bytes"
-	"net/netip"
 
 	"sluice/internal/message"
 )
 
 // ParseRequest reads a request head from the start of b. n is its length, 0 if b
-// does not hold all of it. Faults are found in the order of the bytes, as soon as
-// the line they are in is complete, so that the result does not depend on how
-// the bytes were cut. Errors are *Fault.
+// does not hold all of it. Faults of syntax are found in the order of the lines,
+// and nothing behind a limit is looked at, so that the result does not depend on
+// how the bytes were cut. Errors are *Fault.
 func ParseRequest(b []byte, lim *Limits, r *message.Request) (n int, err error) {
 	r.Reset()
 	start := 0
@@ -26,9 +25,9 @@ func ParseRequest(b []byte, lim *Limits, r *message.Request) (n int, err error) 
 	if len(b) > start && class[b[start]]&tokenChar == 0 {
 		return 0, errMethod
 	}
-	text, next, err := line(b[start:])
-	if next == 0 || len(text) > lim.Line {
-		return 0, incompleteLine(len(b)-start, text, lim, err)
+	text, next, err := firstLine(b[start:], lim.Line)
+	if err != nil || next == 0 {
+		return 0, err
 	}
 	if err := parseRequestLine(text, r); err != nil {
 		return 0, err
@@ -38,18 +37,6 @@ func ParseRequest(b []byte, lim *Limits, r *message.Request) (n int, err error) 
 		return 0, err
 	}
 	return n, readRequest(r)
-}
-
-// incompleteLine is the fault of a first line that is too long or ends wrongly;
-// nil if it may still become a good one. have is how many bytes of it are there.
-func incompleteLine(have int, text []byte, lim *Limits, err error) error {
-	switch {
-	case err != nil:
-		return err
-	case len(text) > lim.Line || text == nil && have > lim.Line+1: // + its CR
-		return errLine
-	}
-	return nil
 }
 
 // parseRequestLine reads method SP target SP version (RFC 9112 3).
@@ -124,8 +111,8 @@ func parseTarget(r *message.Request) error {
 	t := r.Target
 	switch {
 	case r.Method == message.CONNECT:
-		if !validHost(t) {
-			return errTarget
+		if !validAuthority(t) {
+			return errAuthority
 		}
 		r.Host = t
 		return nil
@@ -205,55 +192,4 @@ func checkPath(t []byte) error {
 		}
 		path = path[i+3:]
 	}
-}
-
-// validHost checks uri-host [ ":" port ] (RFC 9110 7.2). An empty host is none.
-func validHost(b []byte) bool {
-	host := b
-	if len(b) > 0 && b[0] == '[' {
-		end := bytes.IndexByte(b, ']')
-		if end < 0 || !validIPv6(b[1:end]) {
-			return false
-		}
-		host, b = nil, b[end+1:]
-	} else {
-		n := span(b, hostChar)
-		if n == 0 || bytes.IndexByte(b[:n], ',') >= 0 {
-			return false
-		}
-		host, b = b[:n], b[n:]
-	}
-	for i := bytes.IndexByte(host, '%'); i >= 0; i = bytes.IndexByte(host, '%') {
-		if len(host) < i+3 || class[host[i+1]]&class[host[i+2]]&hexChar == 0 {
-			return false
-		}
-		host = host[i+3:]
-	}
-	return len(b) == 0 || validPort(b)
-}
-
-// validPort checks ":" 0 to 65535; an empty port is none (RFC 3986 3.2.3).
-func validPort(b []byte) bool {
-	if b[0] != ':' {
-		return false
-	}
-	if len(b) == 1 {
-		return true
-	}
-	n, ok := decimal(b[1:])
-	return ok && n <= 65535
-}
-
-// validIPv6 checks an IPv6 address without zone.
-func validIPv6(b []byte) bool {
-	if len(b) < 2 || len(b) > 45 {
-		return false
-	}
-	for _, c := range b {
-		if class[c]&hexChar == 0 && c != ':' && c != '.' {
-			return false
-		}
-	}
-	addr, err := netip.ParseAddr(string(b))
-	return err == nil && addr.Is6()
 }

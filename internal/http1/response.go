@@ -10,11 +10,11 @@ func ParseResponse(b []byte, lim *Limits, to message.Method, r *message.Response
 	if len(b) > 0 && b[0] != 'H' {
 		return 0, errStatusLine
 	}
-	text, next, err := line(b)
-	if next == 0 || len(text) > lim.Line {
-		if err = incompleteLine(len(b), text, lim, err); err == errLine {
-			err = errHead
-		}
+	text, next, err := firstLine(b, lim.Line)
+	if err == errLine {
+		err = errHead
+	}
+	if err != nil || next == 0 {
 		return 0, err
 	}
 	if err := parseStatusLine(text, r); err != nil {
@@ -43,7 +43,7 @@ func parseStatusLine(text []byte, r *message.Response) error {
 	}
 	r.Status = int(status)
 	if rest := text[12:]; len(rest) > 0 {
-		if rest[0] != ' ' || !validValue(rest) {
+		if rest[0] != ' ' || valueSpan(rest) != len(rest) {
 			return errStatusLine
 		}
 		r.Reason = rest[1:]
@@ -63,7 +63,12 @@ func readResponse(r *message.Response, to message.Method) error {
 	r.HasDate = r.Fields.Get(message.Date) != nil
 	switch {
 	case r.Status < 200 || r.Status == 204:
-		r.ContentLength = -1 // they have no content, whatever they declare (RFC 9110 8.6)
+		// They have no content, whatever they declare (RFC 9112 6.3). A server that
+		// declares some may send it: what then followed would pass for the next response.
+		if fr.coded || fr.length > 0 {
+			r.KeepAlive = false
+		}
+		r.ContentLength = -1
 		return nil
 	case fr.coded && fr.length >= 0:
 		return errBothFramings

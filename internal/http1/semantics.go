@@ -2,6 +2,9 @@ package http1
 
 import "sluice/internal/message"
 
+// requestFields are the fields that readRequest acts on.
+var requestFields = setOf(message.Disguised, message.Host, message.Expect, message.TE, message.Upgrade, message.MaxForwards)
+
 // readRequest reads what the fields of a complete head mean for the request.
 func readRequest(r *message.Request) error {
 	fr, err := frame(r.Fields)
@@ -14,7 +17,12 @@ func readRequest(r *message.Request) error {
 	hosts := 0
 	for i := range r.Fields {
 		f := &r.Fields[i]
+		if !requestFields.has(f.ID) {
+			continue
+		}
 		switch f.ID {
+		case message.Disguised:
+			f.Drop = true
 		case message.Host:
 			if hosts++; hosts > 1 {
 				return errSeveralHosts
