@@ -6,7 +6,6 @@ import (
 	"context"
 	"fmt"
 	"os/exec"
-	"path/filepath"
 	"regexp"
 	"strconv"
 	"strings"
@@ -142,16 +141,16 @@ func (k kind) tellVersion(ctx context.Context, path string) string {
 	if err != nil {
 		return "unknown"
 	}
-	return by + versionIn(string(out), path)
+	return by + versionIn(string(out), k.name, path)
 }
 
 // versionIn finds the version in what a program said: the word after its own
-// name, if that has a digit, or else the first number of that shape. Some name
+// name, as in "sluice 8b5c0e4", or the first number of that shape. Some name
 // their own path, which may have numbers too.
-func versionIn(said, path string) string {
+func versionIn(said, name, path string) string {
 	said = strings.TrimSpace(strings.ReplaceAll(said, path, ""))
 	words := strings.Fields(said)
-	if len(words) > 1 && words[0] == filepath.Base(path) && strings.ContainsAny(words[1], "0123456789") {
+	if len(words) > 1 && words[0] == name && !strings.HasPrefix(words[1], "version") {
 		return words[1]
 	}
 	if v := versionNumber.FindString(said); v != "" {

@@ -17,9 +17,10 @@ func TestVersionIn(t *testing.T) {
 		{"v2.6.2 h1:abc=\n", "/usr/bin/caddy", "2.6.2"},
 		{"go version go1.26.8 linux/amd64\n", "/built", "1.26.8"},
 		{"sluice 8b5c0e4-dirty (go1.26.0, linux/amd64)\n", "/here/sluice", "8b5c0e4-dirty"},
+		{"sluice unknown (go1.26.0, linux/amd64)\n", "/here/sluice", "unknown"},
 		{"development\nbuilt by hand\n", "/x", "development"},
 	} {
-		if got := versionIn(c.said, c.path); got != c.want {
+		if got := versionIn(c.said, filepath.Base(c.path), c.path); got != c.want {
 			t.Errorf("%q: %q, want %q", c.said, got, c.want)
 		}
 	}
