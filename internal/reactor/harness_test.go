@@ -5,6 +5,7 @@ import (
 	"io"
 	"net"
 	"net/netip"
+	"syscall"
 	"testing"
 	"time"
 
@@ -48,6 +49,14 @@ func newByHand(t *testing.T) byHand {
 // start runs job in a new task up to where it parks.
 func (h byHand) start(job func()) {
 	h.Go(jobFunc(job))
+	h.runReady()
+}
+
+// meet takes what events there are, and runs what they have made ready. Time
+// stands still.
+func (h byHand) meet() {
+	n := poll(h.epoll, h.batch)
+	h.dispatch(h.batch[:n])
 	h.runReady()
 }
 
@@ -138,15 +147,21 @@ func tcpPair(t *testing.T) (near int, far *net.TCPConn) {
 		t.Fatal(err)
 	}
 	defer accepted.Close()
-	raw, err := accepted.(*net.TCPConn).SyscallConn()
+	return dupFD(t, accepted.(*net.TCPConn)), peer.(*net.TCPConn)
+}
+
+// dupFD is a descriptor of its own for the socket of c.
+func dupFD(t *testing.T, c syscall.Conn) (fd int) {
+	t.Helper()
+	raw, err := c.SyscallConn()
 	if err != nil {
 		t.Fatal(err)
 	}
-	raw.Control(func(fd uintptr) { near, err = unix.FcntlInt(fd, unix.F_DUPFD_CLOEXEC, 0) })
+	raw.Control(func(of uintptr) { fd, err = unix.FcntlInt(of, unix.F_DUPFD_CLOEXEC, 0) })
 	if err != nil {
 		t.Fatal(err)
 	}
-	return near, peer.(*net.TCPConn)
+	return fd
 }
 
 // tcpConn is a Conn of l and its peer.
@@ -181,15 +196,7 @@ func listen(t *testing.T, addr string) (fd int, to netip.AddrPort) {
 		t.Fatal(err)
 	}
 	defer ln.Close()
-	file, err := ln.(*net.TCPListener).File()
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer file.Close()
-	if fd, err = unix.FcntlInt(file.Fd(), unix.F_DUPFD_CLOEXEC, 0); err != nil {
-		t.Fatal(err)
-	}
-	return fd, ln.Addr().(*net.TCPAddr).AddrPort()
+	return dupFD(t, ln.(*net.TCPListener)), ln.Addr().(*net.TCPAddr).AddrPort()
 }
 
 // serveOn has l take connections from a new loopback listener until the test

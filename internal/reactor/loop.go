@@ -138,12 +138,17 @@ func (l *Loop) turn() {
 	}
 	l.now = nanotime()
 	l.stats.Turns++
-	for _, ev := range l.batch[:n] {
+	l.dispatch(l.batch[:n])
+	l.wheel.advance(l.now)
+}
+
+// dispatch tells each event to whom it was meant for, if that one still stands.
+func (l *Loop) dispatch(batch []unix.EpollEvent) {
+	for _, ev := range batch {
 		if r := &l.sources[ev.Fd]; r.source != nil && r.generation == uint32(ev.Pad) {
 			r.source.events(ev.Events)
 		}
 	}
-	l.wheel.advance(l.now)
 }
 
 // sleep waits for an event, a timer or a Submit.
