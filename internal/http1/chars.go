@@ -56,45 +56,70 @@ var class = func() (t [256]uint8) {
 
 // span is the length of the run of bytes of the class at the start of b.
 func span(b []byte, of uint8) int {
+	for i, c := range b {
+		if class[c]&of == 0 {
+			return i
+		}
+	}
+	return len(b)
+}
+
+// nameSpan is span of tokenChar, eight bytes at a time while they are letters
+// and dashes, as field names mostly are.
+func nameSpan(b []byte) int {
 	i := 0
-	for ; i+4 <= len(b); i += 4 {
-		if class[b[i]]&class[b[i+1]]&class[b[i+2]]&class[b[i+3]]&of == 0 {
+	for ; i <= len(b)-8; i += 8 {
+		if in := lettersAndDashes(binary.LittleEndian.Uint64(b[i : i+8])); in != highs {
+			i += firstGap(in)
 			break
 		}
 	}
-	for ; i < len(b); i++ {
-		if class[b[i]]&of == 0 {
-			break
-		}
-	}
-	return i
+	return i + span(b[i:], tokenChar)
 }
 
 // valueSpan is the length of the run of bytes at the start of b that may stand
 // in a field value: no control character but the tab; bytes beyond ASCII are
-// opaque (RFC 9110 5.5). It looks at eight bytes at a time.
+// opaque (RFC 9110 5.5).
 func valueSpan(b []byte) int {
-	const ones, highs = 0x0101010101010101, 0x8080808080808080
 	i := 0
-	for i+8 <= len(b) {
-		v := binary.LittleEndian.Uint64(b[i:])
-		del := v ^ 0x7f*ones // a zero byte where v has DEL
-		controls := ((v-0x20*ones)&^v | (del-ones)&^del) & highs
-		if controls == 0 {
-			i += 8
-			continue
+	for ; i <= len(b)-8; i += 8 {
+		if in := plain(binary.LittleEndian.Uint64(b[i : i+8])); in != highs {
+			i += firstGap(in)
+			if b[i] != '\t' {
+				return i
+			}
+			i -= 8 - 1 // go on behind the tab
 		}
-		// The lowest bit is at a control character; higher ones may be borrowed.
-		i += bits.TrailingZeros64(controls) / 8
-		if b[i] != '\t' {
-			return i
-		}
-		i++
 	}
 	for i < len(b) && (b[i] >= 0x20 && b[i] != 0x7f || b[i] == '\t') {
 		i++
 	}
 	return i
+}
+
+// One bit of each byte of a word. Sums of seven bits do not reach the next byte,
+// so the high bit of each byte can say whether that byte is in a range.
+const (
+	ones  = 0x0101010101010101
+	highs = 0x80 * ones
+)
+
+// firstGap is the index of the first byte without its high bit.
+func firstGap(word uint64) int { return bits.TrailingZeros64(word^highs) / 8 }
+
+// plain has the high bits of the bytes that are no control characters.
+func plain(v uint64) uint64 {
+	low := v &^ highs
+	atLeastSpace, isDEL := low+(0x80-' ')*ones, low+(0x80-0x7f)*ones
+	return (atLeastSpace&^isDEL | v) & highs
+}
+
+// lettersAndDashes has the high bits of the bytes that are one of these.
+func lettersAndDashes(v uint64) uint64 {
+	low := (v | 0x20*ones) &^ highs
+	atLeastA, beyondZ := low+(0x80-'a')*ones, low+(0x80-'z'-1)*ones
+	notDash := v&^highs ^ '-'*ones + 0x7f*ones
+	return (atLeastA&^beyondZ | ^notDash) &^ v & highs
 }
 
 // decimal reads 1*DIGIT up to 2^63-1.

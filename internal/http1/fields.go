@@ -82,7 +82,7 @@ func within(b []byte, limit int, tooLong *Fault) ([]byte, error) {
 // LF, 0 if b does not hold all of it. It finds the first byte that cannot be
 // right, whether or not the rest of the line is there.
 func parseField(b []byte, f *message.Field) (n int, err error) {
-	colon := span(b, tokenChar)
+	colon := nameSpan(b)
 	if colon == len(b) {
 		return 0, nil
 	}
