@@ -1,9 +1,10 @@
 package reactor
 
 import (
-	"fmt"
+	"net"
 	"net/netip"
 	"os"
+	"strconv"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -82,9 +83,16 @@ func (a Address) sockaddr() (family int, sa unix.Sockaddr) {
 	return unix.AF_INET6, &unix.SockaddrInet6{Port: int(a.TCP.Port()), Addr: ip.As16(), ZoneId: zoneID(ip.Zone())}
 }
 
-func zoneID(zone string) (id uint32) {
-	fmt.Sscan(zone, &id)
-	return id
+// zoneID is the index of the interface that zone names; 0 if there is none.
+func zoneID(zone string) uint32 {
+	if zone == "" {
+		return 0
+	}
+	if named, err := net.InterfaceByName(zone); err == nil {
+		return uint32(named.Index)
+	}
+	id, _ := strconv.ParseUint(zone, 10, 32)
+	return uint32(id)
 }
 
 // String is the address as an operator writes it.

@@ -43,8 +43,8 @@ func (p pipe) close() {
 }
 
 // SpliceFrom moves n bytes from src to c inside the kernel, without copying them
-// through this process (splice(2)). It returns how many arrived at c. fault says
-// whose side failed: src's if reading, c's if
+// through this process (splice(2)). It returns how many arrived at c, and calls
+// each after every piece. fault says whose side failed: src's if reading, c's if
 // writing, nobody's if there was no pipe to be had.
 func (c *Conn) SpliceFrom(src *Conn, n int64, each func(moved int)) (done int64, fault *Conn, err error) {
 	p, err := c.loop.getPipe()
@@ -66,7 +66,17 @@ func (c *Conn) SpliceFrom(src *Conn, n int64, each func(moved int)) (done int64,
 		c.loop.spent(in)
 	}
 	c.loop.putPipe(p)
+	src.look()
 	return done, nil, nil
+}
+
+// look finds out whether the socket is empty. splice does not tell, and a kept
+// connection that seems to have something to say would be of no use.
+func (c *Conn) look() {
+	var p [1]byte
+	if _, e := peek(c.fd, p[:]); e == unix.EAGAIN {
+		c.readable = c.ended
+	}
 }
 
 // spliceOut fills the empty pipe with what the socket has, up to n bytes.

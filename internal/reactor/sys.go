@@ -17,6 +17,12 @@ func recv(fd int, p []byte) (int, syscall.Errno) {
 	return int(n), e
 }
 
+// peek is recv that leaves the bytes where they are.
+func peek(fd int, p []byte) (int, syscall.Errno) {
+	n, _, e := syscall.RawSyscall6(unix.SYS_RECVFROM, uintptr(fd), uintptr(unsafe.Pointer(unsafe.SliceData(p))), uintptr(len(p)), unix.MSG_PEEK, 0, 0)
+	return int(n), e
+}
+
 func send(fd int, p []byte) (int, syscall.Errno) {
 	n, _, e := syscall.RawSyscall6(unix.SYS_SENDTO, uintptr(fd), uintptr(unsafe.Pointer(unsafe.SliceData(p))), uintptr(len(p)), unix.MSG_NOSIGNAL, 0, 0)
 	return int(n), e
