@@ -57,9 +57,16 @@ type exchange struct {
 	sent    int64 // content bytes to the client
 }
 
-// times of an exchange, executor time in ns; 0: it did not come to that.
+// times of an exchange, executor time in ns; 0: it did not come to that. Of
+// several tries they tell the last.
 type times struct {
-	began, head, connect, connected, requested, answered, ended int64
+	began     int64 // first byte of the head
+	head      int64 // its last
+	connect   int64 // a connection is asked for
+	connected int64 // there it is, or there is none
+	requested int64 // the server has the request's last byte
+	answered  int64 // first byte of the latest response head
+	ended     int64
 }
 
 func newExchange(p *Proxy) *exchange {
@@ -138,27 +145,31 @@ func (x *exchange) hold() bool { return true }
 
 // forward is steps 5 to 8, as often as the request may be sent.
 func (x *exchange) forward() bool {
-	for {
-		if x.choose() && x.borrow() && x.send() && x.await() {
+	for x.choose() {
+		if x.borrow() && x.send() && x.await() {
 			return true
 		}
 		if !x.again() {
 			return false
 		}
 	}
+	return false
 }
 
 // choose is step 5: which server.
 func (x *exchange) choose() bool {
-	if x.fresh {
-		return true // the same server, on a connection of its own
+	s := x.server
+	if !x.fresh { // else the same server, on a connection of its own
+		s = x.turns[x.farm.Index].Next(x.p.exec.Now(), x.tried)
 	}
-	s := x.turns[x.farm.Index].Next(x.p.exec.Now(), x.tried)
-	if s == nil && x.last.failed() {
+	switch {
+	case s == nil && x.last.failed():
 		return x.fail(x.last)
-	}
-	if s == nil {
+	case s == nil:
 		return x.fail(Failure{Party: Sluice, Phase: Routing, Reason: segment.NoServer})
+	case x.last.failed():
+		x.tries++
+		x.p.pool.Stats(x.server.State).Retries.Inc()
 	}
 	x.server = s
 	return true
@@ -169,13 +180,16 @@ func (x *exchange) borrow() bool {
 	x.at.connect = x.p.exec.Now()
 	var err error
 	x.conn, x.how, err = x.p.pool.Borrow(x.server, x.fresh)
-	if err != nil {
-		x.conn = nil
-		x.server.Fail(x.p.exec.Now(), time.Duration(x.farm.FailFor))
-		return x.fail(ofConnect(err))
-	}
 	x.at.connected = x.p.exec.Now()
-	return true
+	if err == nil {
+		return true
+	}
+	x.conn = nil
+	f := ofConnect(err)
+	if f.Party == Backend {
+		x.server.Fail(x.p.exec.Now(), time.Duration(x.farm.FailFor))
+	}
+	return x.fail(f)
 }
 
 // send is step 7: the head, and with it the content that has come already; the
@@ -198,7 +212,8 @@ func (x *exchange) send() bool {
 	return true
 }
 
-// again decides about another try after a failure, and readies it.
+// again decides about another try after a failure, and readies it. Whether there
+// is a server for it, choose finds out.
 func (x *exchange) again() bool {
 	f := x.failure
 	if x.conn != nil {
@@ -216,8 +231,6 @@ func (x *exchange) again() bool {
 			return false
 		}
 	}
-	x.tries++
-	x.p.pool.Stats(x.server.State).Retries.Inc()
 	x.last, x.failure = f, none
 	return true
 }

@@ -6,6 +6,7 @@ import (
 	"sluice/internal/accesslog"
 	"sluice/internal/message"
 	"sluice/internal/segment"
+	"sluice/internal/upstream"
 )
 
 // finish is step 10: what was borrowed goes back, what happened is counted and
@@ -98,7 +99,7 @@ func (x *exchange) write() {
 		e.Farm = x.farm.Name
 	}
 	if at.connected != 0 {
-		e.Server, e.Reused = x.server.URL, x.how != 0
+		e.Server, e.Reused = x.server.URL, x.how != upstream.New
 		e.ConnectTime = time.Duration(at.connected - at.connect)
 	}
 	if at.answered != 0 {
