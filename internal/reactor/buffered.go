@@ -9,6 +9,7 @@ type Buffered struct {
 	gathered []byte // not yet sent
 	spare    []byte // the other buffer, while one is being sent
 	flushing bool
+	broken   error // of the flush that failed: a part of the stream is missing
 }
 
 // Buffer wraps c.
@@ -16,19 +17,21 @@ func Buffer(c *Conn) *Buffered { return &Buffered{Conn: c} }
 
 // Write gathers p. It never parks and fails only once the connection has.
 func (b *Buffered) Write(p []byte) (int, error) {
-	if b.failure != nil {
+	switch {
+	case b.failure != nil:
 		return 0, b.failure
+	case b.broken != nil:
+		return 0, b.broken
 	}
 	b.gathered = append(b.gathered, p...)
 	return len(p), nil
 }
 
 // Read sends what was gathered, since the answer to it may be what is awaited
-// (the handshake is written by Read's caller), and reads.
+// (the handshake is written by Read's caller), and reads. A flush that fails
+// does not keep it from reading what the peer has said before.
 func (b *Buffered) Read(p []byte) (int, error) {
-	if err := b.Flush(); err != nil {
-		return 0, err
-	}
+	b.Flush()
 	return b.Conn.Read(p)
 }
 
@@ -43,14 +46,11 @@ func (b *Buffered) Flush() error {
 	}
 	b.flushing = true
 	defer func() { b.flushing = false }()
-	for len(b.gathered) > 0 {
+	for b.broken == nil && len(b.gathered) > 0 {
 		out := b.gathered
 		b.gathered = b.spare[:0]
-		_, err := b.Conn.Write(out)
+		_, b.broken = b.Conn.Write(out)
 		b.spare = out
-		if err != nil {
-			return err
-		}
 	}
-	return nil
+	return b.broken
 }
