@@ -3,7 +3,6 @@ package proxy
 import (
 	"bytes"
 	"errors"
-	"net/http"
 	"strconv"
 
 	"sluice/internal/http1"
@@ -30,6 +29,14 @@ var explanations = [segment.ReasonCount]string{
 	segment.ServerTimeout:    "The server stopped responding.",
 	segment.Internal:         "An error occurred in the proxy.",
 	segment.Misdirected:      "This address is served over TLS only.",
+}
+
+// phrases are the reason phrases of the statuses that Sluice itself sends.
+var phrases = map[int]string{
+	200: "OK", 400: "Bad Request", 404: "Not Found", 408: "Request Timeout", 413: "Content Too Large",
+	414: "URI Too Long", 421: "Misdirected Request", 431: "Request Header Fields Too Large",
+	500: "Internal Server Error", 501: "Not Implemented", 502: "Bad Gateway", 503: "Service Unavailable",
+	504: "Gateway Timeout", 505: "HTTP Version Not Supported",
 }
 
 // refuse answers for a request that failed, or closes if there is nobody to
@@ -68,7 +75,7 @@ func (x *exchange) turnAway(f Failure) {
 // sendOwn sends a response that Sluice itself makes.
 func (x *exchange) sendOwn(status int, contentType string, content []byte) {
 	x.status = status
-	dst := http1.AppendStatusLine(x.head[:0], status, []byte(http.StatusText(status)))
+	dst := http1.AppendStatusLine(x.head[:0], status, []byte(phrases[status]))
 	dst = append(dst, "Server: sluice\r\n"...)
 	dst = x.p.date.append(dst, x.p.exec.Now())
 	if contentType != "" {
@@ -76,7 +83,7 @@ func (x *exchange) sendOwn(status int, contentType string, content []byte) {
 		dst = append(dst, contentType...)
 		dst = append(dst, "\r\nCache-Control: no-store\r\n"...)
 	}
-	if status == http.StatusOK && x.req.Method == message.OPTIONS {
+	if status == 200 && x.req.Method == message.OPTIONS {
 		dst = append(dst, "Allow: GET, HEAD, POST, PUT, PATCH, DELETE, OPTIONS, TRACE\r\n"...)
 	}
 	dst = http1.AppendFraming(dst, message.Length, int64(len(content)))
@@ -101,7 +108,7 @@ func (x *exchange) page(status int) (contentType string, page []byte) {
 	if x.failure.Party == Client && errors.As(x.failure.Err, &fault) {
 		text = fault.Error() + "."
 	}
-	title := strconv.Itoa(status) + " " + http.StatusText(status)
+	title := strconv.Itoa(status) + " " + phrases[status]
 	if x.prefersJSON() {
 		page = append(page, `{"status":`...)
 		page = strconv.AppendInt(page, int64(status), 10)
@@ -148,7 +155,7 @@ func (x *exchange) answerHere() {
 		if x.bodyLeft() {
 			x.close, x.linger = true, true
 		}
-		x.sendOwn(http.StatusOK, "", nil)
+		x.sendOwn(200, "", nil)
 		return
 	}
 	seen := http1.AppendRequestLine(nil, &x.req)
@@ -162,5 +169,5 @@ func (x *exchange) answerHere() {
 			seen = append(seen, "\r\n"...)
 		}
 	}
-	x.sendOwn(http.StatusOK, "message/http", append(seen, "\r\n"...))
+	x.sendOwn(200, "message/http", append(seen, "\r\n"...))
 }

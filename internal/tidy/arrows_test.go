@@ -27,8 +27,8 @@ var arrows = []row{
 	{"internal/supervisor", to("admin", "affinity", "config", "placement", "segment", "spec", "topology"), "processes and sockets: no traffic"},
 	{"internal/admin", to("config", "segment", "spec"), "what an operator sees: reads the segment, knows no worker"},
 
-	{"internal/worker", to("accesslog", "affinity", "config", "http1", "message", "proxy", "reactor", "route", "segment", "spec", "upstream"), "the only one that knows all of traffic"},
-	{"internal/proxy", to("accesslog", "config", "http1", "message", "route", "segment", "upstream"), "one exchange: the numbered steps"},
+	{"internal/worker", to("accesslog", "affinity", "config", "proxy", "reactor", "segment", "spec", "upstream"), "the only one that knows all of traffic"},
+	{"internal/proxy", to("accesslog", "config", "http1", "message", "reactor", "route", "segment", "upstream"), "one exchange: the numbered steps"},
 	{"internal/upstream", to("config", "reactor", "segment"), "servers and their connections: bytes, no messages"},
 	{"internal/accesslog", to("config", "segment"), "a line for each request: told everything, asks nobody"},
 	{"internal/route", to("config"), "an immutable table"},

@@ -6,7 +6,6 @@ import (
 
 	"sluice/internal/config"
 	"sluice/internal/reactor"
-	"sluice/internal/spec"
 )
 
 // Farm is a set of servers that answer the same requests. Immutable.
@@ -92,21 +91,15 @@ func NewServers() *Servers {
 // Close ends the resolver.
 func (s *Servers) Close() { s.resolve.close() }
 
-// Apply makes the farms of a configuration. States of servers that it no longer
-// has are returned as gone.
-func (s *Servers) Apply(cfg *config.Config, slots []spec.ServerSlot) (farms []*Farm, gone []*State) {
-	type identity struct{ farm, url string }
-	bySlot := map[identity]int{}
-	for _, slot := range slots {
-		bySlot[identity{slot.Farm, slot.URL}] = slot.Slot
-	}
+// Apply makes the farms of a configuration; slot tells a server's place in the
+// segment. States of servers that are configured no more are returned as gone.
+func (s *Servers) Apply(cfg *config.Config, slot func(farm, url string) int) (farms []*Farm, gone []*State) {
 	used := map[int]*State{}
 	for i, fc := range cfg.Farms {
 		f := &Farm{Farm: fc, Index: i}
 		for _, sc := range fc.Servers {
-			slot := bySlot[identity{fc.Name, sc.URL}]
-			st := s.state(slot, sc)
-			used[slot] = st
+			st := s.state(slot(fc.Name, sc.URL), sc)
+			used[st.Slot] = st
 			f.Servers = append(f.Servers, &Server{State: st, Farm: f, Weight: sc.Weight, Authority: authority(sc)})
 		}
 		farms = append(farms, f)

@@ -46,7 +46,7 @@ func (t *traffic) Apply(s *spec.Spec) error {
 			return err
 		}
 	}
-	farms, gone := t.servers.Apply(s.Config, s.Servers)
+	farms, gone := t.servers.Apply(s.Config, slots(s.Servers))
 	snapshot, err := proxy.NewSnapshot(s.Config, farms)
 	if err != nil {
 		return err
@@ -57,6 +57,16 @@ func (t *traffic) Apply(s *spec.Spec) error {
 		t.log, t.logged = log, s.Config.Log.Access
 	}
 	return nil
+}
+
+// slots finds a server's place in the segment.
+func slots(servers []spec.ServerSlot) func(farm, url string) int {
+	type identity struct{ farm, url string }
+	known := make(map[identity]int, len(servers))
+	for _, s := range servers {
+		known[identity{s.Farm, s.URL}] = s.Slot
+	}
+	return func(farm, url string) int { return known[identity{farm, url}] }
 }
 
 // openLog is the access log that s asks for: the present one if it is the same.
