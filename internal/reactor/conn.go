@@ -31,8 +31,10 @@ type Conn struct {
 	hangup         Job
 	failure        error // given by Abort
 
-	readBy, writeBy int64 // deadlines, loop time; 0: none
-	timer           timer // armed for the earlier of the two, or before
+	stall           time.Duration // longest wait for the peer to take anything; 0: no limit
+	stallBy         int64         // end of the present such wait; 0: nobody waits
+	readBy, writeBy int64         // deadlines, loop time; 0: none
+	timer           timer         // armed for the earlier of the two, or before
 }
 
 const connEvents = unix.EPOLLIN | unix.EPOLLOUT | unix.EPOLLRDHUP | unix.EPOLLET&0xffffffff
@@ -187,6 +189,11 @@ func (c *Conn) Write(p []byte) (int, error) {
 }
 
 func (c *Conn) awaitWritable() error {
+	if c.stall > 0 {
+		c.stallBy = c.loop.now + int64(c.stall)
+		c.loop.wheel.arm(&c.timer, c.stallBy)
+		defer func() { c.stallBy = 0 }()
+	}
 	for {
 		switch {
 		case c.closed:
@@ -195,7 +202,7 @@ func (c *Conn) awaitWritable() error {
 			return c.failure
 		case c.writable:
 			return nil
-		case c.writeBy != 0 && c.loop.now >= c.writeBy:
+		case c.writeBy != 0 && c.loop.now >= c.writeBy, c.stallBy != 0 && c.loop.now >= c.stallBy:
 			return os.ErrDeadlineExceeded
 		}
 		c.writer = c.loop.current
@@ -237,6 +244,9 @@ func (c *Conn) SetWriteTimeout(d time.Duration) {
 	}
 }
 
+// SetStall implements Stream.
+func (c *Conn) SetStall(d time.Duration) { c.stall = d }
+
 // SetReadDeadline implements net.Conn; a time in the past ends a waiting Read.
 func (c *Conn) SetReadDeadline(t time.Time) error {
 	c.SetReadTimeout(untilDeadline(t))
@@ -266,18 +276,17 @@ func untilDeadline(t time.Time) time.Duration {
 // deadline that is still to come.
 func (c *Conn) expire(now int64) {
 	next := int64(0)
-	if c.readBy != 0 {
-		if now >= c.readBy {
+	for i, by := range [...]int64{c.readBy, c.writeBy, c.stallBy} {
+		switch {
+		case by == 0:
+		case now < by:
+			if next == 0 || by < next {
+				next = by
+			}
+		case i == 0:
 			c.wakeReader()
-		} else {
-			next = c.readBy
-		}
-	}
-	if c.writeBy != 0 {
-		if now >= c.writeBy {
+		default:
 			c.loop.wake(c.writer)
-		} else if next == 0 || c.writeBy < next {
-			next = c.writeBy
 		}
 	}
 	if next != 0 {

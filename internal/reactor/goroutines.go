@@ -122,7 +122,11 @@ func (b *blocking) Idle(Job) bool        { return false }
 func (b *blocking) OnHangup(Job)         {}
 func (b *blocking) Linger(time.Duration) { b.Conn.Close() }
 
-func (b *blocking) SetReadTimeout(d time.Duration)  { b.Conn.SetReadDeadline(deadlineIn(d)) }
+func (b *blocking) SetReadTimeout(d time.Duration) { b.Conn.SetReadDeadline(deadlineIn(d)) }
+
+// SetStall bounds nothing: how much of a Write has been taken is not known here.
+func (b *blocking) SetStall(time.Duration) {}
+
 func (b *blocking) SetWriteTimeout(d time.Duration) { b.Conn.SetWriteDeadline(deadlineIn(d)) }
 
 func deadlineIn(d time.Duration) time.Time {

@@ -49,6 +49,9 @@ type Stream interface {
 	// means none.
 	SetReadTimeout(d time.Duration)
 	SetWriteTimeout(d time.Duration)
+	// SetStall makes every Write fail in which the peer takes nothing for d;
+	// zero means no limit.
+	SetStall(d time.Duration)
 	// Linger ends sending, throws away what still arrives for up to d, then
 	// closes: a plain close would send RST over the response if the peer is
 	// still sending (RFC 9112 9.6).
