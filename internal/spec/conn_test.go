@@ -8,6 +8,7 @@ import (
 	"os"
 	"reflect"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -150,6 +151,39 @@ func TestDescriptors(t *testing.T) {
 		}
 		closeAll(received)
 	}
+}
+
+// Several may send at once: a message and its descriptors stay together.
+func TestSendersDoNotMix(t *testing.T) {
+	supervisor, worker := pair(t)
+	fds := sockets(t, 3)
+	const each = 1000
+	var senders sync.WaitGroup
+	for _, m := range []*Message{
+		{Kind: KindSpec, Spec: &Spec{Listeners: []Listener{{Name: "a", Sockets: fds}}}},
+		{Kind: KindPing},
+		{Kind: KindSpec, Spec: &Spec{Listeners: []Listener{{Name: "b", Sockets: fds[:1]}}}},
+	} {
+		senders.Go(func() {
+			for range each {
+				if err := supervisor.Send(m); err != nil {
+					t.Error(err)
+				}
+			}
+		})
+	}
+	for range 3 * each {
+		m, err := worker.Receive()
+		if err != nil {
+			t.Error(err)
+			break
+		}
+		if m.Spec != nil {
+			closeAll(m.Spec.Listeners[0].Sockets)
+		}
+	}
+	worker.Close() // lets the senders go if the reader gave up
+	senders.Wait()
 }
 
 func TestLargeMessage(t *testing.T) {

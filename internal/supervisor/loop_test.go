@@ -2,6 +2,7 @@ package supervisor
 
 import (
 	"errors"
+	"log/slog"
 	"strings"
 	"testing"
 	"time"
@@ -106,10 +107,12 @@ func TestRestartPause(t *testing.T) {
 	}
 }
 
-// One worker dies while the others serve on; it shows as restarting.
+// One worker dies while the others serve on; it shows as restarting, and what it had
+// open is not counted any more.
 func TestRestartingShows(t *testing.T) {
 	play(t, 2, func(st *stage) {
 		st.run()
+		st.s.shared.Loop(1, 0).Connections.Set(7)
 		st.answer = func(w, life int, m *spec.Message) string {
 			if w == 1 && m == nil {
 				return "no start"
@@ -123,6 +126,9 @@ func TestRestartingShows(t *testing.T) {
 		}
 		if got := st.s.shared.Worker(1).Restarts.Load(); got == 0 {
 			st.Error("the segment counts no restart")
+		}
+		if got := st.s.shared.Loop(1, 0).Connections.Load(); got != 0 {
+			st.Errorf("the segment shows %d connections of a dead worker", got)
 		}
 	})
 }
@@ -315,6 +321,28 @@ func TestReload(t *testing.T) {
 	})
 }
 
+// What a listener that stays and the log are told of a new configuration.
+func TestReloadDetails(t *testing.T) {
+	play(t, 1, func(st *stage) {
+		st.run()
+		next := testConfig("127.0.0.1:0")
+		next.Listeners[0].Backlog = 99
+		next.Log.Level = "debug"
+		st.next(next, nil)
+		if err := st.s.Reload(); err != nil {
+			st.Fatal(err)
+		}
+		if got := st.s.level.Level(); got != slog.LevelDebug {
+			st.Errorf("the log's level is %s", got)
+		}
+		// Of a listening socket the kernel shows the backlog there (net/ipv4/tcp.c, tcp_get_info).
+		info, err := unix.GetsockoptTCPInfo(st.s.current.listening[0].sockets[0][0], unix.IPPROTO_TCP, unix.TCP_INFO)
+		if err != nil || info.Sacked != 99 {
+			st.Errorf("the backlog is %+v, error %v, want 99", info, err)
+		}
+	})
+}
+
 // Whatever goes wrong, the error says so and every worker serves the old one.
 func TestReloadRefused(t *testing.T) {
 	loops := testConfig("127.0.0.1:0")
@@ -354,6 +382,7 @@ func TestReloadRefused(t *testing.T) {
 				st.run()
 				st.forget()
 				old := st.s.Config()
+				before := openDescriptors(t)
 				st.next(test.config, test.fault)
 				if err := st.s.Reload(); err == nil || !strings.Contains(err.Error(), test.want) {
 					st.Fatalf("Reload returned %v, want %q", err, test.want)
@@ -364,6 +393,9 @@ func TestReloadRefused(t *testing.T) {
 				}
 				if st.s.Config() != old || !st.s.Ready() || !st.s.everyWorkerHas(1) {
 					st.Errorf("ready %v, every worker has the old one %v", st.s.Ready(), st.s.everyWorkerHas(1))
+				}
+				if after := openDescriptors(t); after != before {
+					st.Errorf("%d descriptors are open, %d were", after, before)
 				}
 				st.next(old, nil)
 				if err := st.s.Reload(); err != nil {

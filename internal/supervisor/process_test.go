@@ -10,6 +10,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -29,6 +30,7 @@ type program struct {
 	command *exec.Cmd
 	file    string            // the configuration
 	manager *net.UnixConn     // where it notifies
+	output  *os.File          // the log's
 	log     chan string       // lines of it and its workers; closed when all of them have ended
 	exit    chan error        // of the supervisor
 	address map[string]string // of listeners, as logged
@@ -65,8 +67,8 @@ func startProgram(t *testing.T, listeners ...string) *program {
 	if p.manager, err = net.ListenUnixgram("unixgram", &net.UnixAddr{Name: socket, Net: "unixgram"}); err != nil {
 		t.Fatal(err)
 	}
-	output, theirs, err := os.Pipe()
-	if err != nil {
+	var theirs *os.File
+	if p.output, theirs, err = os.Pipe(); err != nil {
 		t.Fatal(err)
 	}
 	p.command = exec.Command("/proc/self/exe", "supervise", p.file, twoNodes(t))
@@ -76,7 +78,7 @@ func startProgram(t *testing.T, listeners ...string) *program {
 		t.Fatal(err)
 	}
 	theirs.Close()
-	go p.read(output)
+	go p.read()
 	go func() { p.exit <- p.command.Wait() }()
 	t.Cleanup(p.end)
 	p.notified("READY=1")
@@ -87,10 +89,10 @@ func startProgram(t *testing.T, listeners ...string) *program {
 }
 
 // read collects the log until every process has closed it.
-func (p *program) read(output *os.File) {
-	defer output.Close()
+func (p *program) read() {
+	defer p.output.Close()
 	defer close(p.log)
-	for lines := bufio.NewScanner(output); lines.Scan(); {
+	for lines := bufio.NewScanner(p.output); lines.Scan(); {
 		p.log <- lines.Text()
 	}
 }
@@ -326,13 +328,7 @@ func TestReloadListeners(t *testing.T) {
 	busy := p.dial("web")
 	busy.say("wait")
 
-	// The port is free a moment before, and nobody else asks for this address.
-	l, err := net.Listen("tcp", "127.0.7.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	extra := l.Addr().String()
-	l.Close()
+	extra := freeAddress(t, "127.0.7.1")
 	p.write("web=127.0.0.1:0", "extra="+extra)
 	if state := p.reload(); !strings.Contains(state, "serving configuration 2") {
 		t.Fatalf("notified %q", state)
@@ -344,9 +340,7 @@ func TestReloadListeners(t *testing.T) {
 	}
 	p.write("web=127.0.0.1:0")
 	p.reload()
-	if c, err := net.Dial("tcp", extra); !errors.Is(err, unix.ECONNREFUSED) {
-		t.Errorf("the removed listener: connection %v, error %v, want refused", c, err)
-	}
+	refuses(t, extra)
 	if _, generation := p.ask(kept); generation != 3 {
 		t.Errorf("a connection of the removed listener sees generation %d, want 3", generation)
 	}
@@ -356,13 +350,32 @@ func TestReloadListeners(t *testing.T) {
 	}
 }
 
+// freeAddress is one that nobody uses, on a loopback address that nobody asks for.
+func freeAddress(t *testing.T, host string) string {
+	t.Helper()
+	l, err := net.Listen("tcp", host+":0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	return l.Addr().String()
+}
+
+func refuses(t *testing.T, address string) {
+	t.Helper()
+	if c, err := net.Dial("tcp", address); !errors.Is(err, unix.ECONNREFUSED) {
+		t.Errorf("%s: connection %v, error %v, want refused", address, c, err)
+	}
+}
+
 func TestReloadFaultyFile(t *testing.T) {
 	p := startProgram(t, "web=127.0.0.1:0")
+	admin := freeAddress(t, "127.0.7.2")
 	for _, test := range []struct{ text, want string }{
 		{"listenerz: []\n", "listenerz"},
 		{"farms: {app: {servers: [{url: \"http://127.0.0.1:9\"}]}}\nadmin: {listen: \"192.0.2.1:1\"}\n" +
 			"listeners: [{name: web, address: \"127.0.0.1:0\"}]\n", "192.0.2.1:1"},
-		{"farms: {app: {servers: [{url: \"http://127.0.0.1:9\"}]}}\nadmin: {listen: \"off\"}\ntrust: [10.0.0.0/8]\n" +
+		{"farms: {app: {servers: [{url: \"http://127.0.0.1:9\"}]}}\nadmin: {listen: \"" + admin + "\"}\ntrust: [10.0.0.0/8]\n" +
 			"listeners: [{name: web, address: \"127.0.0.1:0\"}]\n", "trust is beyond a line server"},
 	} {
 		p.writeText(test.text)
@@ -375,6 +388,7 @@ func TestReloadFaultyFile(t *testing.T) {
 		if _, generation := p.ask(p.dial("web")); generation != 1 {
 			t.Errorf("generation %d is served, want 1", generation)
 		}
+		refuses(t, admin)
 	}
 }
 
@@ -430,7 +444,6 @@ func (p *program) load(stop <-chan struct{}) error {
 func TestTermDrains(t *testing.T) {
 	p := startProgram(t, "web=127.0.0.1:0")
 	busy, idle := p.dial("web"), p.dial("web")
-	p.ask(busy)
 	busy.say("wait")
 	p.ask(idle)
 	p.signal(unix.SIGTERM)
@@ -445,15 +458,12 @@ func TestTermDrains(t *testing.T) {
 	if err := p.ended(); err != nil {
 		t.Errorf("the supervisor ended with %v, want code 0", err)
 	}
-	if _, err := net.Dial("tcp", p.address["web"]); !errors.Is(err, unix.ECONNREFUSED) {
-		t.Errorf("after the end: %v, want refused", err)
-	}
+	refuses(t, p.address["web"])
 }
 
 func TestIntStops(t *testing.T) {
 	p := startProgram(t, "web=127.0.0.1:0")
 	busy := p.dial("web")
-	p.ask(busy)
 	busy.say("wait")
 	p.signal(unix.SIGINT)
 	if _, err := busy.lines.ReadString('\n'); err == nil {
@@ -464,20 +474,90 @@ func TestIntStops(t *testing.T) {
 	}
 }
 
-// The supervisor is killed: its workers finish what they have in hand, and end.
-func TestOrphansDrain(t *testing.T) {
+// A worker that stands still does not keep Sluice from ending.
+func TestIntTwiceKills(t *testing.T) {
 	p := startProgram(t, "web=127.0.0.1:0")
-	busy := p.dial("web")
-	p.ask(busy)
-	busy.say("wait")
-	p.command.Process.Kill()
-	p.logged("the supervisor is gone")
-	busy.say("")
-	if _, _, err := busy.hear(); err != nil {
-		t.Errorf("the request in progress: %v", err)
+	for _, pid := range p.pids {
+		freeze(t, pid)
 	}
-	p.ended() // which waits for the end of the log, so for every worker
-	if _, err := net.Dial("tcp", p.address["web"]); !errors.Is(err, unix.ECONNREFUSED) {
-		t.Errorf("after the end: %v, want refused", err)
+	p.signal(unix.SIGINT)
+	p.notified("STOPPING=1")
+	p.signal(unix.SIGINT)
+	if err := p.ended(); err != nil {
+		t.Errorf("the supervisor ended with %v, want code 0", err)
+	}
+}
+
+// Nobody reads the log any more: Sluice serves on.
+func TestLogReaderGone(t *testing.T) {
+	p := startProgram(t, "web=127.0.0.1:0")
+	p.output.Close()
+	for range p.log {
+	}
+	if state := p.reload(); !strings.Contains(state, "serving configuration 2") {
+		t.Errorf("notified %q", state)
+	}
+	for _, pid := range p.pids {
+		unix.Kill(pid, unix.SIGKILL)
+	}
+	if _, generation := p.ask(p.dial("web")); generation != 2 {
+		t.Errorf("generation %d is served, want 2", generation)
+	}
+	p.signal(unix.SIGINT)
+	if err := p.ended(); err != nil {
+		t.Errorf("the supervisor ended with %v, want code 0", err)
+	}
+}
+
+// Only its supervisor ends a worker: a terminal or a service manager signals every
+// process of the program.
+func TestWorkersIgnoreSignals(t *testing.T) {
+	p := startProgram(t, "web=127.0.0.1:0")
+	for _, pid := range p.pids {
+		for _, s := range []unix.Signal{unix.SIGINT, unix.SIGTERM, unix.SIGHUP, unix.SIGUSR1, unix.SIGUSR2} {
+			if err := unix.Kill(pid, s); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	for range 20 {
+		if pid, _ := p.ask(p.dial("web")); !slices.Contains(p.pids, pid) {
+			t.Fatalf("worker %d answers, which is not one of %v", pid, p.pids)
+		}
+	}
+	p.signal(unix.SIGINT)
+	if err := p.ended(); err != nil {
+		t.Errorf("the supervisor ended with %v, want code 0", err)
+	}
+}
+
+// The supervisor is killed: its workers finish what they have in hand, and end.
+// It makes no difference that nobody reads what they have to say about it.
+func TestOrphansDrain(t *testing.T) {
+	for _, test := range []struct {
+		name   string
+		unread bool
+	}{{"log is read", false}, {"log is not read", true}} {
+		t.Run(test.name, func(t *testing.T) {
+			p := startProgram(t, "web=127.0.0.1:0")
+			busy := p.dial("web")
+			busy.say("wait")
+			if test.unread {
+				p.output.Close()
+			}
+			p.command.Process.Kill()
+			for { // until the drain has begun
+				c, err := net.Dial("tcp", p.address["web"])
+				if err != nil {
+					break
+				}
+				c.Close()
+			}
+			busy.say("")
+			if _, _, err := busy.hear(); err != nil {
+				t.Errorf("the request in progress: %v", err)
+			}
+			p.ended() // which waits for the end of the log, so for every worker
+		})
 	}
 }

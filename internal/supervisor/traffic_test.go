@@ -62,6 +62,9 @@ func (tr *lineTraffic) Apply(s *spec.Spec) error {
 	if len(s.Config.Trust) > 0 { // the test's way of saying: refuse this one
 		return fmt.Errorf("trust is beyond a line server")
 	}
+	tr.mu.Lock()
+	tr.generation = s.Generation
+	tr.mu.Unlock()
 	stay := map[int]bool{}
 	for _, l := range s.Listeners {
 		for _, fd := range l.Sockets {
@@ -77,9 +80,6 @@ func (tr *lineTraffic) Apply(s *spec.Spec) error {
 			delete(tr.listeners, fd)
 		}
 	}
-	tr.mu.Lock()
-	defer tr.mu.Unlock()
-	tr.generation = s.Generation
 	return nil
 }
 

@@ -254,6 +254,9 @@ func TestPingWaitsForTheLoops(t *testing.T) {
 	r.calls("probe")
 	r.traffic.turn <- struct{}{}
 	r.hears("pong 0")
+	r.say(&spec.Message{Kind: spec.KindStop})
+	r.calls("close")
+	r.ends()
 }
 
 func listen(t *testing.T) (l *net.TCPListener, fd int) {
