@@ -19,7 +19,7 @@ type Body struct {
 	ext      extState
 	digits   int   // of the chunk size read so far
 	line     int   // bytes of the present chunk extension
-	left     int64 // content bytes to come: of the body, or of this chunk
+	left     int64 // content bytes to come: of the body, or of this chunk; means nothing for UntilClose
 	total    int64 // content bytes seen
 	limit    int64 // most content bytes; 0: no limit
 	head     *Limits
@@ -71,7 +71,8 @@ func (d *Body) Left() int64 {
 	return d.left
 }
 
-// Skip notes that n bytes of content went past without Next (splice).
+// Skip notes that n bytes of content went past, without Next if they were
+// spliced.
 func (d *Body) Skip(n int64) {
 	d.left -= n
 	d.total += n
@@ -98,25 +99,13 @@ func (d *Body) Next(in []byte) (data []byte, used int, err error) {
 	case d.framing == message.Chunked:
 		return d.chunked(in)
 	}
-	if d.framing == message.Length && int64(len(in)) > d.left {
-		in = in[:d.left]
+	if d.framing == message.Length {
+		in = in[:min(d.left, int64(len(in)))]
+	} else if d.limit > 0 && d.total+int64(len(in)) > d.limit {
+		return nil, 0, errBody
 	}
-	return in, len(in), d.content(len(in))
-}
-
-// content counts n bytes of content.
-func (d *Body) content(n int) error {
-	if d.framing != message.UntilClose {
-		d.left -= int64(n)
-	}
-	d.total += int64(n)
-	if d.limit > 0 && d.total > d.limit {
-		return errBody
-	}
-	if d.framing == message.Length && d.left == 0 {
-		d.state = ended
-	}
-	return nil
+	d.Skip(int64(len(in)))
+	return in, len(in), nil
 }
 
 // End is to be called at the end of the stream: it completes a body that ends
@@ -137,11 +126,10 @@ func (d *Body) chunked(in []byte) (data []byte, used int, err error) {
 		switch d.state {
 		case inData:
 			n := int(min(d.left, int64(len(in)-used)))
-			data = in[used : used+n]
-			if err = d.content(n); d.left == 0 {
+			if d.Skip(int64(n)); d.left == 0 {
 				d.state = inDataCR
 			}
-			return data, used + n, err
+			return in[used : used+n], used + n, nil
 		case inTrailers:
 			n, err := d.readTrailers(in[used:])
 			return nil, used + n, err
