@@ -25,6 +25,10 @@ const (
 	// buffer is full. One that does not read is as good as dead.
 	sendLimit = 10 * time.Second
 
+	// exitLimit is how long a process may live on after it has closed its control
+	// socket. A core dump of a large one takes its time.
+	exitLimit = 5 * time.Second
+
 	// outboxRoom is how many messages may wait for one worker.
 	outboxRoom = 16
 )
@@ -127,8 +131,8 @@ func write(p *process, conn *spec.Conn) {
 	}
 }
 
-// watch delivers what the process says, then its exit. The control socket closes
-// when the process ends; one that closed it and lived on could not be led.
+// watch delivers what the process says, then its exit. When the conversation is over
+// the process is about to exit; one that lives on could not be led, and is killed.
 func watch(m *member, p *process, conn *spec.Conn, cmd *exec.Cmd, deliver func(event)) {
 	for {
 		message, err := conn.Receive()
@@ -137,8 +141,11 @@ func watch(m *member, p *process, conn *spec.Conn, cmd *exec.Cmd, deliver func(e
 		}
 		deliver(heard{m, p, message})
 	}
-	p.end()
-	deliver(exited{m, p, cause(cmd.Wait())})
+	overdue := time.AfterFunc(exitLimit, p.end)
+	err := cmd.Wait()
+	overdue.Stop()
+	p.end() // closes our side
+	deliver(exited{m, p, cause(err)})
 }
 
 // cause says how a process ended.

@@ -469,6 +469,11 @@ func TestIntStops(t *testing.T) {
 	if _, err := busy.lines.ReadString('\n'); err == nil {
 		t.Error("a request in progress was answered")
 	}
+	for range p.pids {
+		if line := p.logged("worker ended"); !strings.Contains(line, "exit status 0") {
+			t.Errorf("logged %q, want the end of an orderly worker", line)
+		}
+	}
 	if err := p.ended(); err != nil {
 		t.Errorf("the supervisor ended with %v, want code 0", err)
 	}
