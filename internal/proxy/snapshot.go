@@ -26,10 +26,11 @@ type Snapshot struct {
 	farms    []*upstream.Farm
 }
 
-// NewSnapshot makes the snapshot of a valid configuration.
+// NewSnapshot makes the snapshot of a valid configuration; farms are its farms,
+// in its order.
 func NewSnapshot(cfg *config.Config, farms []*upstream.Farm) (*Snapshot, error) {
 	index := func(name string) int {
-		for i, f := range farms {
+		for i, f := range cfg.Farms {
 			if f.Name == name {
 				return i
 			}

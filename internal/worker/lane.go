@@ -23,12 +23,19 @@ type lane struct {
 	stats     *segment.LoopStats
 	seen      reactor.Stats // what of the loop's figures is in stats already
 	log       *accesslog.Log
-	listeners map[int]*reactor.Listener // by descriptor
+	listeners map[int]*listening // by descriptor
+}
+
+// listening is a listening socket that this lane serves. A reload may give it
+// another name.
+type listening struct {
+	*reactor.Listener
+	as *proxy.Listener
 }
 
 // newLane makes loop i of the worker that s describes.
 func newLane(shared *segment.Segment, s *spec.Spec, i int) (*lane, error) {
-	l := &lane{index: i, stats: shared.Loop(s.Worker, i), listeners: map[int]*reactor.Listener{}}
+	l := &lane{index: i, stats: shared.Loop(s.Worker, i), listeners: map[int]*listening{}}
 	options := reactor.Options{Observe: l.observe, Panicked: l.panicked}
 	if s.Pin && len(s.CPUs) > 0 {
 		cpu := s.CPUs[i%len(s.CPUs)]
@@ -78,8 +85,11 @@ func (l *lane) apply(s *spec.Spec, snapshot *proxy.Snapshot, gone []*upstream.St
 	for _, ln := range s.Listeners {
 		fd := ln.Sockets[l.index]
 		kept[fd] = true
-		if l.listeners[fd] == nil {
-			l.listen(fd, &proxy.Listener{Name: ln.Name, Port: portOf(fd, ln.Address)})
+		as := &proxy.Listener{Name: ln.Name, Port: portOf(fd, ln.Address)}
+		if on := l.listeners[fd]; on != nil {
+			on.as = as
+		} else {
+			l.listen(fd, as)
 		}
 	}
 	for fd, ln := range l.listeners {
@@ -91,12 +101,14 @@ func (l *lane) apply(s *spec.Spec, snapshot *proxy.Snapshot, gone []*upstream.St
 }
 
 func (l *lane) listen(fd int, as *proxy.Listener) {
-	ln, err := l.loop.Listen(fd, func(c *reactor.Conn) { l.proxy.Serve(c, c.Peer(), as) })
+	on := &listening{as: as}
+	var err error
+	on.Listener, err = l.loop.Listen(fd, func(c *reactor.Conn) { l.proxy.Serve(c, c.Peer(), on.as) })
 	if err != nil {
 		slog.Error("a listening socket is not served", "listener", as.Name, "loop", l.index, "error", err)
 		return
 	}
-	l.listeners[fd] = ln
+	l.listeners[fd] = on
 }
 
 // drain takes what is queued, accepts no more, and has the sessions end.

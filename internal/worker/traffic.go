@@ -35,14 +35,19 @@ func NewTraffic(shared *segment.Segment, index int) Traffic {
 	return &traffic{shared: shared, index: index, servers: upstream.NewServers(), closing: make(chan struct{})}
 }
 
-// Apply implements Traffic.
+// Apply implements Traffic. What can fail comes first, so that an error leaves
+// everything as it was.
 func (t *traffic) Apply(s *spec.Spec) error {
+	if _, err := proxy.NewSnapshot(s.Config, nil); err != nil {
+		return err
+	}
 	log, err := t.openLog(s)
 	if err != nil {
 		return err
 	}
 	if t.lanes == nil {
 		if err := t.start(s); err != nil {
+			log.Close()
 			return err
 		}
 	}
