@@ -2,7 +2,6 @@ package proxy
 
 import (
 	"errors"
-	"io"
 	"os"
 	"time"
 
@@ -32,10 +31,10 @@ func (x *exchange) await() bool {
 		if err != nil {
 			return x.noAnswer(err)
 		}
-		x.p.pool.Stats(x.server.State).BytesIn.Add(uint64(n))
-		if !x.heard() {
+		stats := x.p.pool.Stats(x.server.State)
+		stats.BytesIn.Add(uint64(n))
+		if x.back.r == x.back.w {
 			x.at.answered = x.p.exec.Now()
-			x.p.pool.Stats(x.server.State).Response.Observe(x.at.answered - x.at.requested)
 		}
 		x.back.w += n
 		final, err := x.heads()
@@ -43,6 +42,7 @@ func (x *exchange) await() bool {
 			return x.fail(ofServer(err, ReadingResponse))
 		}
 		if final {
+			stats.Response.Observe(max(0, x.at.answered-x.at.requested))
 			return true
 		}
 	}
@@ -64,6 +64,7 @@ func (x *exchange) heads() (final bool, err error) {
 		}
 	}
 	x.back.r, x.back.w = headroom+1, headroom+1 // empty, but heard from
+	x.at.answered = 0
 	return false, nil
 }
 
@@ -93,7 +94,7 @@ func (x *exchange) proceed() {
 	}
 	x.proceeded = true
 	x.writeInterim([]byte("HTTP/1.1 100 Continue\r\n\r\n"))
-	x.upload.proceed.Set()
+	x.upload.start()
 }
 
 // writeInterim sends a 1xx. If that fails, so will what comes after it.
@@ -127,24 +128,26 @@ func (x *exchange) patient() bool {
 	return true
 }
 
-// noAnswer is the failure of the wait: the upload's if it has one, since that is
-// what ended it.
+// noAnswer notes that the wait ended without a response head.
 func (x *exchange) noAnswer(err error) bool {
-	if errors.Is(err, errUpload) {
-		return x.fail(x.upload.failure)
-	}
-	if err == io.EOF && x.heard() {
-		err = io.ErrUnexpectedEOF
-	}
 	phase := AwaitingResponse
 	if x.heard() {
 		phase = ReadingResponse
 	}
-	f := ofServer(err, phase)
-	if f.Reason == segment.FirstByteTimeout {
+	x.serverFailed(err, phase)
+	if x.failure.Reason == segment.FirstByteTimeout {
 		x.server.Fail(x.p.exec.Now(), time.Duration(x.farm.FailFor))
 	}
-	return x.fail(f)
+	return false
+}
+
+// serverFailed notes the failure of a read from the server: the upload's if that
+// is what ended it.
+func (x *exchange) serverFailed(err error, phase Phase) bool {
+	if errors.Is(err, errUpload) {
+		return x.fail(x.upload.failure)
+	}
+	return x.fail(ofServer(err, phase))
 }
 
 // composeAnswer writes the head for the client into x.head and settles how the
@@ -168,8 +171,8 @@ func (x *exchange) composeAnswer() {
 	if !r.HasDate {
 		dst = x.p.date.append(dst, x.p.exec.Now())
 	}
-	if x.upload.running {
-		x.close, x.linger = true, true // what is left of the body will not be read to its end
+	if x.bodyLeft() {
+		x.close, x.linger = true, true // it will not be read to its end
 	}
 	x.head = append(x.appendConnection(dst), "\r\n"...)
 }

@@ -15,17 +15,19 @@ const spliceFrom = 128 << 10
 // deliver is step 9: the response's head and body to the client.
 func (x *exchange) deliver() {
 	x.s.conn.OnHangup(nil)
-	x.composeAnswer()
-	x.status = x.resp.Status
 	x.answer.Start(x.resp.Body, x.resp.ContentLength, 0, &x.snap.answer)
-	head := x.head
+	var head []byte
 	for {
 		content, err := x.back.gather(&x.answer)
 		if err != nil {
-			x.fail(ofServer(err, ReadingResponse))
-			content = nil
+			x.serverFailed(err, ReadingResponse)
+			return
 		}
-		if !x.pass(head, content) || err != nil || x.answer.Done() {
+		if x.status == 0 { // what has come is good, so far as can be seen
+			x.composeAnswer()
+			x.status, head = x.resp.Status, x.head
+		}
+		if !x.pass(head, content) || x.answer.Done() {
 			return
 		}
 		head = nil
@@ -85,7 +87,7 @@ func (x *exchange) more() bool {
 		}
 	}
 	if err != nil {
-		return x.fail(ofServer(err, ReadingResponse))
+		return x.serverFailed(err, ReadingResponse)
 	}
 	f.w += n
 	x.p.pool.Stats(x.server.State).BytesIn.Add(uint64(n))
@@ -116,7 +118,7 @@ func (x *exchange) splice() bool {
 	case fault == nil: // no pipe was to be had: go on through a buffer
 		return false
 	case fault == server:
-		x.fail(ofServer(err, ReadingResponse))
+		x.serverFailed(err, ReadingResponse)
 	default:
 		x.fail(ofClient(err, SendingResponse))
 	}

@@ -73,7 +73,6 @@ func newExchange(p *Proxy) *exchange {
 	x := &exchange{p: p, head: make([]byte, 0, 2048)}
 	x.upload.x = x
 	x.upload.done = p.exec.NewSignal()
-	x.upload.proceed = p.exec.NewSignal()
 	return x
 }
 
@@ -199,14 +198,14 @@ func (x *exchange) send() bool {
 	stats.Requests.Inc()
 	stats.InFlight.Inc()
 	x.composeRequest()
-	x.conn.SetWriteTimeout(time.Duration(x.farm.Timeouts.Idle))
+	x.conn.SetStall(time.Duration(x.farm.Timeouts.Idle))
 	n, err := x.conn.Write(x.head)
 	stats.BytesOut.Add(uint64(n))
 	if err != nil {
 		return x.fail(ofServer(err, SendingRequest))
 	}
 	x.at.requested = x.p.exec.Now()
-	if !x.body.Done() {
+	if !x.body.Done() && !x.req.ExpectContinue { // else when there is leave to (proceed)
 		x.upload.start()
 	}
 	return true

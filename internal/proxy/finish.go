@@ -16,9 +16,9 @@ func (x *exchange) finish() {
 	x.at.ended = x.p.exec.Now()
 	if x.upload.started {
 		x.upload.stop()
-		if !x.body.Done() {
-			x.close, x.linger = true, true
-		}
+	}
+	if x.bodyLeft() {
+		x.close, x.linger = true, true
 	}
 	x.giveBack()
 	x.count()

@@ -56,7 +56,10 @@ func (x *exchange) refuse() {
 
 // bodyLeft reports whether some of the request's body has not been read.
 func (x *exchange) bodyLeft() bool {
-	return x.req.Body != message.NoBody && !(x.begun && x.body.Done())
+	if x.begun {
+		return !x.body.Done()
+	}
+	return x.req.Body == message.Chunked || x.req.Body == message.Length && x.req.ContentLength > 0
 }
 
 // turnAway answers a head that the codec refused, and ends the connection: where

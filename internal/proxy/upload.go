@@ -49,18 +49,18 @@ type upload struct {
 	x       *exchange
 	conn    reactor.Stream // to the server
 	buf     *buffer
-	proceed reactor.Signal // the server, or we, have sent 100
 	done    reactor.Signal
 	started bool
 	running bool
-	stopped bool // the exchange wants no more of it
+	stopped bool  // the exchange wants no more of it
+	waited  int64 // for the client to send, ns
 	failure Failure
 }
 
 // start begins the upload.
 func (u *upload) start() {
 	x := u.x
-	u.started, u.running, u.stopped, u.failure = true, true, false, none
+	u.started, u.running, u.stopped, u.waited, u.failure = true, true, false, 0, none
 	u.conn = x.conn
 	u.buf = x.p.buffers.getLarge()
 	u.buf.w += copy(u.buf.room(), x.in.unread())
@@ -71,18 +71,14 @@ func (u *upload) start() {
 // Run is the upload's task.
 func (u *upload) Run() {
 	x := u.x
-	if x.req.ExpectContinue {
-		u.proceed.Wait(0)
-	}
-	if !u.stopped {
-		u.failure = u.move()
-	}
+	u.failure = u.move()
 	u.running = false
 	switch {
 	case u.stopped:
 	case u.failure.Party == Client:
 		u.conn.Abort(errUpload) // the answer can no longer be what the client wants
-	default:
+	case x.at.answered == 0:
+		x.at.requested = x.p.exec.Now()
 		u.conn.SetReadTimeout(time.Duration(x.farm.Timeouts.FirstByte))
 	}
 	u.done.Set()
@@ -100,7 +96,6 @@ func (u *upload) move() Failure {
 		}
 		last := x.body.Done()
 		if len(content) > 0 || last {
-			u.conn.SetWriteTimeout(time.Duration(x.farm.Timeouts.Idle))
 			n, err := out.put(nil, u.buf, content, last, x.body.Trailers())
 			stats.BytesOut.Add(uint64(n))
 			if err != nil {
@@ -128,8 +123,10 @@ func (u *upload) read() Failure {
 		return ofFault(errLongTrailers, ReadingBody)
 	}
 	conn := x.s.conn
+	since := x.p.exec.Now()
 	conn.SetReadTimeout(time.Duration(x.snap.timeouts.Body))
 	n, err := conn.Read(u.buf.room())
+	u.waited += x.p.exec.Now() - since
 	if err == io.EOF {
 		err = io.ErrUnexpectedEOF
 	}
@@ -137,17 +134,17 @@ func (u *upload) read() Failure {
 		return ofClient(err, ReadingBody)
 	}
 	u.buf.w += n
-	if x.tooSlow() {
+	if u.tooSlow() {
 		return Failure{Party: Client, Phase: ReadingBody, Reason: segment.ClientTimeout}
 	}
 	return none
 }
 
 // tooSlow reports whether the client sends its body at less than the least rate.
-func (x *exchange) tooSlow() bool {
-	took := x.p.exec.Now() - x.at.head
-	return took > int64(rateAfter) && x.snap.timeouts.Rate > 0 &&
-		x.body.Total() < int64(x.snap.timeouts.Rate)*(took/1e9)
+// The time that the server takes is not held against it.
+func (u *upload) tooSlow() bool {
+	rate := int64(u.x.snap.timeouts.Rate)
+	return rate > 0 && u.waited > int64(rateAfter) && u.x.body.Total() < rate*(u.waited/1e9)
 }
 
 // stop ends the upload if it still runs and waits for its task to be gone. What
@@ -155,7 +152,6 @@ func (x *exchange) tooSlow() bool {
 func (u *upload) stop() {
 	if u.running {
 		u.stopped = true
-		u.proceed.Set()
 		u.x.s.conn.SetReadDeadline(time.Unix(1, 0))
 		u.conn.SetWriteDeadline(time.Unix(1, 0))
 	}
