@@ -181,7 +181,7 @@ func (x *exchange) composeAnswer() {
 // not what its version makes it expect (RFC 9112 9.3).
 func (x *exchange) appendConnection(dst []byte) []byte {
 	switch {
-	case x.close && x.req.Version == message.HTTP11:
+	case x.close && x.req.Version != message.HTTP10:
 		return append(dst, "Connection: close\r\n"...)
 	case !x.close && x.req.Version == message.HTTP10:
 		return append(dst, "Connection: keep-alive\r\n"...)

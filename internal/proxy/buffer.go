@@ -24,6 +24,14 @@ func (f *buffer) unread() []byte { return f.b[f.r:f.w] }
 // room is where the next read goes.
 func (f *buffer) room() []byte { return f.b[f.w : len(f.b)-tailroom] }
 
+// front is where the bytes of an empty buffer of this size begin.
+func (f *buffer) front() int {
+	if len(f.b) == smallBytes {
+		return 0
+	}
+	return headroom
+}
+
 // compact moves the unread bytes to the front, keeping room before them.
 func (f *buffer) compact(before int) {
 	if f.r > before {
@@ -39,8 +47,13 @@ type buffers struct {
 	largeSize    int // room for the longest head that limits allow
 }
 
-func newBuffers(longestHead int) buffers {
-	return buffers{largeSize: headroom + max(largeBytes, longestHead+2) + tailroom}
+// fit makes large buffers long enough for such heads. They never get shorter: an
+// exchange that began before a reload copies from one into another.
+func (p *buffers) fit(longestHead int) {
+	size := headroom + max(largeBytes, longestHead+2) + tailroom
+	if size > p.largeSize {
+		p.large, p.largeSize = nil, size
+	}
 }
 
 func (p *buffers) getSmall() *buffer {

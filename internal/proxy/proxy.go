@@ -51,7 +51,7 @@ func (p *Proxy) Apply(s *Snapshot) {
 	for _, f := range s.farms {
 		p.rotations = append(p.rotations, upstream.NewRotation(f))
 	}
-	p.buffers = newBuffers(max(s.limits.Head, s.answer.Head))
+	p.buffers.fit(max(s.limits.Head, s.answer.Head))
 }
 
 // wall is the Unix time, in ns, of executor time at. The base is read anew each
@@ -71,7 +71,9 @@ func (p *Proxy) Serve(conn reactor.Stream, peer netip.AddrPort, listener *Listen
 	s.prev.next, s.next.prev = s, s
 	p.stats.Accepted.Inc()
 	p.stats.Connections.Inc()
-	s.rest(time.Duration(p.snapshot.timeouts.Header))
+	conn.SetStall(time.Duration(p.snapshot.timeouts.Write))
+	s.waitFor(time.Duration(p.snapshot.timeouts.Header))
+	s.rest()
 	if !conn.Idle(s) {
 		p.exec.Go(s)
 	}
@@ -94,8 +96,8 @@ const drainGrace = time.Second
 func (p *Proxy) Drain() {
 	p.draining = true
 	for s := p.sessions.next; s != &p.sessions; s = s.next {
-		if s.idle {
-			s.conn.SetReadTimeout(drainGrace)
+		if s.idle && s.began == 0 {
+			s.wait()
 		}
 	}
 }

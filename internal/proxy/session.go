@@ -24,6 +24,7 @@ type session struct {
 
 	partial  []byte // what has come of a head that is not complete
 	began    int64  // when the first byte of this head came, executor time; 0: none has
+	until    int64  // when the patience for the next head ends, executor time
 	requests int
 	idle     bool      // no task; waiting for bytes
 	exchange *exchange // what the task works on; nil while idle
@@ -70,7 +71,28 @@ func (s *session) serve(x *exchange, in *buffer, n int) (rest *buffer, alive boo
 	if s.began = 0; rest.r < rest.w {
 		s.began = s.proxy.exec.Now()
 	}
+	if alive {
+		s.wait()
+	}
 	return rest, alive
+}
+
+// wait sets how long the client may take for what it sends next.
+func (s *session) wait() {
+	p := s.proxy
+	switch {
+	case s.began != 0:
+		s.waitFor(time.Duration(p.snapshot.timeouts.Header))
+	case p.draining:
+		s.waitFor(drainGrace)
+	default:
+		s.waitFor(time.Duration(p.snapshot.timeouts.Idle))
+	}
+}
+
+func (s *session) waitFor(d time.Duration) {
+	s.until = s.proxy.exec.Now() + int64(d)
+	s.conn.SetReadTimeout(d)
 }
 
 // head reads until a whole request head is at the start of in. n is its length;
@@ -92,25 +114,23 @@ func (s *session) head(x *exchange, in **buffer) (n int, err error) {
 		came := f.b[f.w : f.w+m]
 		f.w += m
 		first := s.began == 0
-		if first {
-			s.began = s.proxy.exec.Now()
-		}
 		if !first && f.w-f.r <= limits.Line && bytes.IndexByte(came, '\n') < 0 {
 			continue // no line has ended: nothing new to be found
+		}
+		if first {
+			s.began = s.proxy.exec.Now()
 		}
 		if n, err = http1.ParseRequest(f.unread(), limits, &x.req); n > 0 || err != nil {
 			return n, err
 		}
+		if first {
+			s.wait()
+		}
 	}
-	if s.began != 0 && s.headTime() <= 0 {
+	if s.proxy.exec.Now() >= s.until {
 		return 0, os.ErrDeadlineExceeded
 	}
 	return 0, nil
-}
-
-// headTime is what is left of the time for a head.
-func (s *session) headTime() time.Duration {
-	return time.Duration(s.proxy.snapshot.timeouts.Header) - time.Duration(s.proxy.exec.Now()-s.began)
 }
 
 // roomIn makes room for a read: a head may outgrow its small buffer.
@@ -119,13 +139,12 @@ func (s *session) roomIn(in **buffer) *buffer {
 	if len(f.room()) > 0 {
 		return f
 	}
-	if f.r > 0 {
-		f.compact(0)
+	if f.r > f.front() {
+		f.compact(f.front())
 		return f
 	}
 	large := s.proxy.buffers.getLarge()
-	large.r = 0
-	large.w = copy(large.b, f.unread())
+	large.w += copy(large.room(), f.unread())
 	s.proxy.buffers.put(f)
 	*in = large
 	return large
@@ -139,31 +158,24 @@ func (s *session) resume() *buffer {
 		return in
 	}
 	in := s.proxy.buffers.getLarge()
-	in.r = 0
-	in.w = copy(in.b, s.partial)
+	in.w += copy(in.room(), s.partial)
 	return in
 }
 
 // suspend lets go of buffer and task until the client sends more.
 func (s *session) suspend(in *buffer) {
-	p := s.proxy
-	within := time.Duration(p.snapshot.timeouts.Idle)
 	if in.r < in.w {
 		s.partial = append([]byte(nil), in.unread()...)
-		within = s.headTime()
-	} else if p.draining {
-		within = drainGrace
 	}
-	p.buffers.put(in)
-	s.rest(within)
+	s.proxy.buffers.put(in)
+	s.rest()
 	s.conn.Idle(s)
 }
 
-// rest marks the session idle for at most within.
-func (s *session) rest(within time.Duration) {
+// rest marks the session idle.
+func (s *session) rest() {
 	s.idle = true
 	s.proxy.stats.Idle.Inc()
-	s.conn.SetReadTimeout(within)
 }
 
 // answerable reports whether a session that ended with err while its head was
