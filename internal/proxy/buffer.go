@@ -10,7 +10,12 @@ const (
 	headroom = 2 << 10
 	// tailroom lies behind them for a chunk's end and the last chunk.
 	tailroom = len("\r\n0\r\n\r\n")
-	kept     = 64 // buffers of each size kept by a loop
+	// overrun is how far beyond the longest head a buffer reaches: the codec must
+	// see the bytes that make a head too long, or it would ask for more for ever.
+	// They are the line ends before and behind a request line; an answer's interim
+	// heads take one byte (heard).
+	overrun = len("\r\n") + len("\r\n")
+	kept    = 64 // buffers of each size kept by a loop
 )
 
 // buffer is bytes read and not yet used: b[r:w].
@@ -50,7 +55,7 @@ type buffers struct {
 // fit makes large buffers long enough for such heads. They never get shorter: an
 // exchange that began before a reload copies from one into another.
 func (p *buffers) fit(longestHead int) {
-	size := headroom + max(largeBytes, longestHead+2) + tailroom
+	size := headroom + max(largeBytes, longestHead+overrun) + tailroom
 	if size > p.largeSize {
 		p.large, p.largeSize = nil, size
 	}
