@@ -46,10 +46,10 @@ func (x *exchange) composeRequest() {
 	if f.XForwarded {
 		dst = x.appendXForwarded(dst)
 	}
-	if f.Forwarded {
-		dst = x.appendForwarded(dst)
-	}
 	dst = http1.AppendFields(dst, r.Fields)
+	if f.Forwarded {
+		dst = x.appendForwarded(dst) // behind those that came: the last is the nearest (RFC 7239 4)
+	}
 	dst = append(dst, x.snap.via...)
 	if f.RequestID {
 		dst = http1.AppendField(dst, "X-Request-Id", x.reqID)
