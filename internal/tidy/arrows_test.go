@@ -43,6 +43,7 @@ var arrows = []row{
 	{"internal/segment", nil, "what both share"},
 	{"internal/config", nil, "names and defaults"},
 
+	{"internal/e2e", nil, "tests only"},
 	{"internal/testkit", nil, "for tests"},
 	{"internal/tidy", nil, "tests only"},
 }
