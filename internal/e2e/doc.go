@@ -1,0 +1,18 @@
+// Package e2e tries the whole of Sluice as its users meet it: the binary, real
+// clients before it and real servers behind it. It has no code but tests.
+//
+//	main_test.go      builds the binary that all tests run
+//	sluice_test.go    a running Sluice, and what an operator asks it
+//	nginx_test.go     nginx as a server
+//	forward_test.go   what passes: methods, bodies, fields, addresses
+//	request_test.go   requests that must be refused
+//	response_test.go  responses that must be refused
+//	client_test.go    clients that are slow, leave, or wait
+//	backend_test.go   servers that close, stall, answer early
+//	balance_test.go   several servers, and those that fail
+//	log_test.go       the access log
+//	reload_test.go    configurations come and go under load
+//	process_test.go   processes die, drain and run out of descriptors
+//	crowd_test.go     thousands of slow clients
+//	admin_test.go     the admin interface and the commands
+package e2e
