@@ -1,11 +1,32 @@
 package http1
 
-import "testing"
+import (
+	"testing"
+
+	"sluice/internal/message"
+)
 
 func TestRequests(t *testing.T) {
 	for _, table := range [][]wireCase{requestLines, targets, hosts, fieldLines, connections, requestSemantics} {
 		for _, c := range table {
 			t.Run(c.title(), func(t *testing.T) { c.hold(t, readAsRequest(c.in)) })
+		}
+	}
+}
+
+// TestRequestIsReusable: what was read before leaves nothing in the next request,
+// also if it was refused half way.
+func TestRequestIsReusable(t *testing.T) {
+	const in = "GET / HTTP/1.1\r\nHost: h\r\nA: 1\r\nB: 2\r\nC: 3\r\n\r\n"
+	want := readAsRequest(in)
+	var r message.Request
+	for _, before := range requestCorpus() {
+		_, _ = ParseRequest([]byte(before), usual, &r)
+		if n, err := ParseRequest([]byte(in), usual, &r); err != nil || n != len(in) {
+			t.Fatalf("after %q: %v", before, err)
+		}
+		if got := requestTranscript(&r); got != want {
+			t.Fatalf("after %q: %s, want %s", before, got, want)
 		}
 	}
 }
@@ -27,6 +48,7 @@ var requestLines = []wireCase{
 	{"RFC 9112 3", "bare CR for a space", "GET\r/ HTTP/1.1\r\nHost: h\r\n\r\n", errRequestLine},
 	{"RFC 9112 3", "a fourth word", "GET / x HTTP/1.1\r\nHost: h\r\n\r\n", errRequestLine},
 	{"RFC 9112 3", "no target", "GET HTTP/1.1\r\nHost: h\r\n\r\n", errRequestLine},
+	{"RFC 9112 3", "empty target", "GET  HTTP/1.1\r\nHost: h\r\n\r\n", errRequestLine},
 	{"RFC 9112 3", "method alone", "GET\r\nHost: h\r\n\r\n", errRequestLine},
 	{"RFC 9112 3", "HTTP/0.9", "GET /\r\n", errRequestLine},
 
