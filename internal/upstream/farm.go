@@ -1,6 +1,8 @@
 package upstream
 
 import (
+	"net"
+	"slices"
 	"sync/atomic"
 	"time"
 
@@ -36,6 +38,7 @@ type State struct {
 	open      atomic.Int64                      // connections of all loops
 	waiting   atomic.Int64                      // tasks of all loops that wait for one of these
 	skipUntil atomic.Int64                      // executor time; not chosen before, if there is another
+	gone      atomic.Bool                       // no longer configured: its connections are not kept
 }
 
 // Fail has the server skipped for d from now (executor time, ns).
@@ -73,7 +76,29 @@ func (s *State) nextAddress() (a reactor.Address, ok bool) {
 	if len(*list) == 1 {
 		return (*list)[0], true
 	}
-	return (*list)[int(s.turn.Add(1))%len(*list)], true
+	return (*list)[int(s.turn.Add(1)%uint32(len(*list)))], true
+}
+
+// addressCount is how many addresses the server has.
+func (s *State) addressCount() int {
+	if list := s.addresses.Load(); list != nil {
+		return len(*list)
+	}
+	return 0
+}
+
+// passOver leaves out an address that could not be reached, if there is another,
+// until the name is looked up again: a name often has an IPv6 address on which
+// nobody listens.
+func (s *State) passOver(a reactor.Address) {
+	list := s.addresses.Load()
+	if list == nil || len(*list) < 2 {
+		return
+	}
+	left := slices.DeleteFunc(slices.Clone(*list), func(b reactor.Address) bool { return b == a })
+	if len(left) > 0 {
+		s.addresses.CompareAndSwap(list, &left)
+	}
 }
 
 // Servers keeps the State of every configured server over reloads. It belongs
@@ -85,7 +110,11 @@ type Servers struct {
 
 // NewServers starts the resolver, which ends with Close.
 func NewServers() *Servers {
-	return &Servers{states: map[int]*State{}, resolve: newResolver()}
+	return newServers(net.DefaultResolver.LookupNetIP)
+}
+
+func newServers(lookup lookup) *Servers {
+	return &Servers{states: map[int]*State{}, resolve: newResolver(lookup)}
 }
 
 // Close ends the resolver.
@@ -106,6 +135,7 @@ func (s *Servers) Apply(cfg *config.Config, slot func(farm, url string) int) (fa
 	}
 	for slot, st := range s.states {
 		if used[slot] != st {
+			st.gone.Store(true)
 			gone = append(gone, st)
 		}
 	}

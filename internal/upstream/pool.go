@@ -103,21 +103,35 @@ func (p *Pool) Borrow(s *Server, fresh bool) (*Conn, How, error) {
 
 // open opens a connection that is counted in State.open already.
 func (p *Pool) open(s *Server) (*Conn, error) {
-	at := p.at(s.State)
-	a, ok := s.nextAddress()
-	if !ok {
-		p.closed(s.State)
-		return nil, ErrUnresolved
-	}
-	stream, err := p.dial(a, time.Duration(s.Farm.Timeouts.Connect))
+	stream, err := p.reach(s)
 	if err != nil {
-		at.stats.ConnectFails.Inc()
 		p.closed(s.State)
 		return nil, err
 	}
-	at.stats.Connects.Inc()
-	at.stats.Open.Inc()
+	stats := p.at(s.State).stats
+	stats.Connects.Inc()
+	stats.Open.Inc()
 	return &Conn{Stream: stream, server: s.State, pool: p}, nil
+}
+
+// reach dials one after another of the server's addresses until one accepts;
+// together they have the time for connecting.
+func (p *Pool) reach(s *Server) (stream reactor.Stream, err error) {
+	err = ErrUnresolved
+	until := p.exec.Now() + int64(s.Farm.Timeouts.Connect)
+	for range s.addressCount() {
+		a, _ := s.nextAddress()
+		left := until - p.exec.Now()
+		if left <= 0 {
+			return nil, err
+		}
+		if stream, err = p.dial(a, time.Duration(left)); err == nil {
+			return stream, nil
+		}
+		p.at(s.State).stats.ConnectFails.Inc()
+		s.passOver(a)
+	}
+	return nil, err
 }
 
 // Give takes back a connection whose response was read to its end and that the
@@ -126,7 +140,7 @@ func (p *Pool) Give(c *Conn, keepAlive time.Duration, most int) {
 	at := p.at(c.server)
 	c.OnHangup(nil)
 	c.SetWriteTimeout(0)
-	if c.Ready() { // the server has closed it, or speaks out of turn
+	if c.Ready() || c.server.gone.Load() { // Ready: the server has closed it, or speaks out of turn
 		p.Discard(c)
 		return
 	}
@@ -138,13 +152,12 @@ func (p *Pool) Give(c *Conn, keepAlive time.Duration, most int) {
 		return
 	}
 	c.SetReadTimeout(keepAlive)
-	c.idle = true
 	if !c.Idle(c) { // over plain goroutines nobody would watch it
 		p.Discard(c)
 		return
 	}
-	at.push(c)
-	p.publish(c.server, len(at.idle))
+	p.push(c)
+	p.handOverIdle(c.server)
 }
 
 // Discard closes a borrowed connection.
@@ -173,9 +186,13 @@ func (c *Conn) Run() {
 	c.pool.Discard(c)
 }
 
-func (at *place) push(c *Conn) {
+// push makes a connection, whose Idle job is set, the first to be taken.
+func (p *Pool) push(c *Conn) {
+	at := p.at(c.server)
+	c.idle = true
 	at.idle = append(at.idle, c)
 	at.stats.Idle.Inc()
+	p.publish(c.server, len(at.idle))
 }
 
 // pop takes the connection used last that is still good.

@@ -16,6 +16,9 @@ const (
 	// resolveEvery stands in for the TTL, which the system's resolver does not
 	// tell: a changed record is seen within this time.
 	resolveEvery = 30 * time.Second
+	// resolveAgain is for names that have no address yet: a server that starts
+	// after us is found within this time.
+	resolveAgain = time.Second
 	// resolveWithin bounds one lookup.
 	resolveWithin = 5 * time.Second
 	// firstWithin bounds how long the first lookups may hold up a start or a
@@ -23,9 +26,12 @@ const (
 	firstWithin = 2 * time.Second
 )
 
+// lookup finds the addresses of a host, as net.Resolver.LookupNetIP does.
+type lookup func(ctx context.Context, network, host string) ([]netip.Addr, error)
+
 // resolver keeps the addresses of servers that are configured by name fresh.
 type resolver struct {
-	lookup func(ctx context.Context, network, host string) ([]netip.Addr, error)
+	lookup lookup // immutable
 	cancel context.CancelFunc
 	ended  sync.WaitGroup
 
@@ -33,9 +39,9 @@ type resolver struct {
 	states []*State // those with a name to look up
 }
 
-func newResolver() *resolver {
+func newResolver(lookup lookup) *resolver {
 	ctx, cancel := context.WithCancel(context.Background())
-	r := &resolver{lookup: net.DefaultResolver.LookupNetIP, cancel: cancel}
+	r := &resolver{lookup: lookup, cancel: cancel}
 	r.ended.Go(func() { r.refresh(ctx) })
 	return r
 }
@@ -81,25 +87,41 @@ func (s *State) fixed() bool {
 	return true
 }
 
-// refresh looks all names up again and again.
+// refresh looks names up again and again: at each tick those without an address,
+// and all of them every resolveEvery.
 func (r *resolver) refresh(ctx context.Context) {
-	tick := time.NewTicker(resolveEvery)
+	tick := time.NewTicker(resolveAgain)
 	defer tick.Stop()
+	last := time.Now()
 	for {
 		select {
 		case <-ctx.Done():
 			return
-		case <-tick.C:
-		}
-		r.mu.Lock()
-		states := r.states
-		r.mu.Unlock()
-		for _, s := range states {
-			within, cancel := context.WithTimeout(ctx, resolveWithin)
-			r.resolve(within, s)
-			cancel()
+		case now := <-tick.C:
+			all := now.Sub(last) >= resolveEvery
+			if all {
+				last = now
+			}
+			r.pass(ctx, all)
 		}
 	}
+}
+
+// pass looks all names up, or those without an address, side by side: one dead
+// name server must not hold up the other names.
+func (r *resolver) pass(ctx context.Context, all bool) {
+	r.mu.Lock()
+	states := r.states
+	r.mu.Unlock()
+	within, cancel := context.WithTimeout(ctx, resolveWithin)
+	defer cancel()
+	var lookups sync.WaitGroup
+	for _, s := range states {
+		if all || s.addressCount() == 0 {
+			lookups.Go(func() { r.resolve(within, s) })
+		}
+	}
+	lookups.Wait()
 }
 
 // resolve looks one name up. If that fails the old addresses stay: a name

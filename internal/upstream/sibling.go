@@ -37,9 +37,18 @@ func (p *Pool) publish(s *State, idle int) {
 // waiter is a task that waits for a connection, or for leave to open one.
 type waiter struct {
 	signal reactor.Signal
+	most   int64 // connections that the server may have
 	conn   *Conn
-	room   bool // a connection was closed: open another
-	over   bool // it waits no longer
+	how    How
+	room   bool // one more was counted in State.open: open it
+}
+
+func (w *waiter) served() bool { return w.conn != nil || w.room }
+
+// give ends the wait with a connection.
+func (w *waiter) give(c *Conn, how How) {
+	w.conn, w.how = c, how
+	w.signal.Set()
 }
 
 // fromSibling takes over an idle connection of the first sibling that has one.
@@ -51,7 +60,6 @@ func (p *Pool) fromSibling(s *State) *Conn {
 		w := &waiter{signal: p.exec.NewSignal()}
 		other.exec.Submit(func() { other.yield(s, p, w) })
 		w.signal.Wait(0)
-		w.over = true
 		if w.conn != nil {
 			p.takeover.Inc()
 			return w.conn
@@ -93,33 +101,52 @@ func (p *Pool) send(c *Conn, to *Pool, receive func(*Conn)) {
 // await waits for a connection to come free, up to the time for connecting.
 func (p *Pool) await(s *Server) (*Conn, How, error) {
 	at := p.at(s.State)
-	w := &waiter{signal: p.exec.NewSignal()}
+	w := &waiter{signal: p.exec.NewSignal(), most: int64(s.Farm.Connections.Max)}
 	at.waiters = append(at.waiters, w)
+	p.shared.waiting[s.Slot].Add(1) // first: who finds that tasks wait must find where
 	s.waiting.Add(1)
-	p.shared.waiting[s.Slot].Add(1)
-	// One may have come free before the wait was seen by those who free them.
-	if w.room = s.reserve(int64(s.Farm.Connections.Max)); !w.room {
-		w.over = true // not to be handed one while it asks for another
-		if w.conn = p.fromSibling(s.State); w.conn == nil {
-			w.conn = at.pop()
-		}
-		if w.over = false; w.conn == nil {
-			w.signal.Wait(time.Duration(s.Farm.Timeouts.Connect))
-		}
+	if !p.look(s.State, w) {
+		w.signal.Wait(time.Duration(s.Farm.Timeouts.Connect))
 	}
-	w.over = true
 	at.dropWaiter(w)
 	s.waiting.Add(-1)
 	p.shared.waiting[s.Slot].Add(-1)
 	switch {
 	case w.conn != nil:
 		at.stats.Reused.Inc()
-		return w.conn, Reused, nil
+		return w.conn, w.how, nil
 	case w.room:
 		c, err := p.open(s)
 		return c, New, err
 	}
 	return nil, New, ErrFull
+}
+
+// look serves w with what came free before its wait could be seen by those who
+// free connections; from then on they serve it. While it asks a sibling, both may
+// happen; what is too much goes on to the next.
+func (p *Pool) look(s *State, w *waiter) (served bool) {
+	at := p.at(s)
+	if w.room = s.reserve(w.most); w.room {
+		return true
+	}
+	if c := at.pop(); c != nil {
+		w.give(c, Reused)
+		return true
+	}
+	c := p.fromSibling(s)
+	switch {
+	case c == nil:
+	case w.conn != nil:
+		p.Discard(c)
+	case w.room:
+		w.room = false
+		w.give(c, Taken)
+		p.closed(s)
+	default:
+		w.give(c, Taken)
+	}
+	return w.served()
 }
 
 func (at *place) dropWaiter(w *waiter) {
@@ -134,7 +161,7 @@ func (at *place) dropWaiter(w *waiter) {
 // first is the task that has waited longest and has not been served.
 func (at *place) first() *waiter {
 	for _, w := range at.waiters {
-		if !w.over && w.conn == nil && !w.room {
+		if !w.served() {
 			return w
 		}
 	}
@@ -148,8 +175,7 @@ func (p *Pool) handOver(c *Conn) bool {
 		return false
 	}
 	if w := p.at(c.server).first(); w != nil {
-		w.conn = c
-		w.signal.Set()
+		w.give(c, Reused)
 		return true
 	}
 	for _, other := range p.siblings {
@@ -162,7 +188,7 @@ func (p *Pool) handOver(c *Conn) bool {
 }
 
 // received gives a connection from a sibling to who waits; if nobody does any
-// more it is closed, which makes room.
+// more it is closed, which makes room. nil is one that was lost on the way.
 func (p *Pool) received(c *Conn, s *State) {
 	w := p.at(s).first()
 	switch {
@@ -170,8 +196,25 @@ func (p *Pool) received(c *Conn, s *State) {
 	case w == nil:
 		p.Discard(c)
 	default:
-		w.conn = c
-		w.signal.Set()
+		w.give(c, Taken)
+		p.takeover.Inc()
+	}
+}
+
+// handOverIdle serves tasks that began to wait while a connection became idle:
+// they looked before it was published, and Give looked before they were. Now one
+// of the two has seen the other.
+func (p *Pool) handOverIdle(s *State) {
+	for s.waiting.Load() > 0 {
+		c := p.at(s).pop()
+		if c == nil {
+			return
+		}
+		if !p.handOver(c) { // they have been served and are about to go on
+			c.Idle(c)
+			p.push(c)
+			return
+		}
 	}
 }
 
@@ -191,14 +234,15 @@ func (p *Pool) room(s *State) {
 	}
 }
 
-// grant lets this loop's first waiting task open a connection, which it counts.
+// grant lets this loop's first waiting task open a connection, if the room has
+// not been taken meanwhile.
 func (p *Pool) grant(s *State) bool {
 	w := p.at(s).first()
 	if w == nil {
 		return false
 	}
-	s.open.Add(1)
-	w.room = true
-	w.signal.Set()
+	if w.room = s.reserve(w.most); w.room {
+		w.signal.Set()
+	}
 	return true
 }
