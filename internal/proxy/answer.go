@@ -108,7 +108,7 @@ func (x *exchange) writeInterim(head []byte) {
 // answerWithin is the first time-out of the wait for an answer.
 func (x *exchange) answerWithin() time.Duration {
 	if x.req.ExpectContinue {
-		return time.Duration(x.farm.Timeouts.Continue)
+		return max(time.Duration(x.farm.Timeouts.Continue), 1) // 0: at once
 	}
 	return time.Duration(x.farm.Timeouts.FirstByte)
 }

@@ -60,7 +60,6 @@ func (x *exchange) dropConn() {
 
 func (x *exchange) count() {
 	st := x.p.stats
-	st.Active.Dec()
 	st.BytesIn.Add(uint64(x.headBytes) + uint64(x.body.Total()))
 	if x.status == 0 {
 		x.status = statuses[x.failure.Reason]
@@ -117,6 +116,7 @@ var httpScheme = []byte("http")
 // session's buffer.
 func (x *exchange) end() *buffer {
 	p := x.p
+	p.stats.Active.Dec()
 	in := x.in
 	if x.upload.started {
 		p.buffers.put(in)
