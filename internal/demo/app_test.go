@@ -55,7 +55,7 @@ func TestBytesHasALength(t *testing.T) {
 
 func TestWhoami(t *testing.T) {
 	r := httptest.NewRequest("GET", "/whoami?x=1", nil)
-	r.Header.Set("X-Sluice-Placement", "worker=1 node=0 loop=3 farm=demo server=http://127.0.0.1:4000 queued_us=12 connection=reused")
+	r.Header.Set("X-Sluice-Placement", "worker=1 node=0 loop=3 farm=demo server=http://127.0.0.1:4000 waited_us=12 connection=reused")
 	r.Header.Set("X-Forwarded-For", "192.0.2.7")
 	w := httptest.NewRecorder()
 	testApp.handler().ServeHTTP(w, r)
@@ -102,8 +102,8 @@ func TestPageAsksNobodyElse(t *testing.T) {
 func TestParsePassage(t *testing.T) {
 	for field, want := range map[string]passage{
 		"": {},
-		"worker=0 node=1 loop=2 farm=demo server=http://127.0.0.1:4000 queued_us=12 connection=taken": {
-			Known: true, Node: 1, Loop: 2, Farm: "demo", Server: "http://127.0.0.1:4000", QueuedUS: 12, Connection: "taken"},
+		"worker=0 node=1 loop=2 farm=demo server=http://127.0.0.1:4000 waited_us=12 connection=taken": {
+			Known: true, Node: 1, Loop: 2, Farm: "demo", Server: "http://127.0.0.1:4000", WaitedUS: 12, Connection: "taken"},
 		"node=-1":                   {Known: true, Node: -1},
 		"worker=7  colour=red =x y": {Known: true, Worker: 7},
 		"worker=x server=a=b":       {Known: true, Server: "a=b"},

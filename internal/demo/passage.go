@@ -17,7 +17,7 @@ type passage struct {
 	Loop       int    `json:"loop"`       // of that process
 	Farm       string `json:"farm"`       //
 	Server     string `json:"server"`     // URL
-	QueuedUS   int64  `json:"queued_us"`  // held for a permit or a connection, microseconds
+	WaitedUS   int64  `json:"waited_us"`  // from the complete head until there was a connection to the server, microseconds
 	Connection string `json:"connection"` // to the server: new, reused, or taken from a sibling loop
 }
 
@@ -39,8 +39,8 @@ func parsePassage(field string) passage {
 			p.Farm = value
 		case "server":
 			p.Server = value
-		case "queued_us":
-			p.QueuedUS = number
+		case "waited_us":
+			p.WaitedUS = number
 		case "connection":
 			p.Connection = value
 		}
