@@ -74,7 +74,10 @@ func nameSpan(b []byte) int {
 			break
 		}
 	}
-	return i + span(b[i:], tokenChar)
+	for i < len(b) && class[b[i]]&tokenChar != 0 {
+		i++
+	}
+	return i
 }
 
 // valueSpan is the length of the run of bytes at the start of b that may stand

@@ -58,7 +58,33 @@ func FuzzRequest(f *testing.F) {
 		}
 		holdFields(t, r.Fields, req.Header)
 		holdBody(t, in[n:], r.Body, r.ContentLength, req.Body, theirs, func() http.Header { return req.Trailer })
+		holdForwarded(t, &r)
 	})
+}
+
+// holdForwarded: what we would send on is, to net/http too, one head without a
+// byte behind it, of the same request with the same framing and no other field.
+func holdForwarded(t *testing.T, r *message.Request) {
+	t.Helper()
+	if len(r.Host) == 0 {
+		r.Host = []byte("given")
+	}
+	out := writeRequest(r)
+	theirs := bufio.NewReaderSize(bytes.NewReader(out), 64<<10)
+	req, err := http.ReadRequest(theirs)
+	if err != nil {
+		t.Fatalf("we forward %q, net/http says %v", out, err)
+	}
+	got := fmt.Sprintf("%s %s for %s%s", req.Method, req.RequestURI, req.Host, theirFraming(req))
+	want := fmt.Sprintf("%s %s for %s%s", r.MethodName, r.Target, r.Host, framingTranscript(r.Body, r.ContentLength))
+	if got != want || theirs.Buffered() > 0 {
+		t.Fatalf("we forward %q\nwhich is to be: %s\nto net/http:    %s, and %d bytes", out, want, got, theirs.Buffered())
+	}
+	for name := range req.Header {
+		if id := message.Lookup([]byte(name)); id.OfConnection() && id != message.TransferEncoding || id == message.Disguised {
+			t.Fatalf("we forward %s: %q", name, out)
+		}
+	}
 }
 
 // harmlessRequest reports whether net/http refuses the request for a reason of
@@ -117,14 +143,17 @@ func asTheyReadIt(req *http.Request) string {
 			target = "/"
 		}
 	}
-	framing := message.NoBody
+	return fmt.Sprintf("%s %s for %s, %d, stays %v%s", req.Method, target, req.Host, req.ProtoMajor*10+req.ProtoMinor, !req.Close, theirFraming(req))
+}
+
+func theirFraming(req *http.Request) string {
 	switch {
 	case len(req.TransferEncoding) > 0:
-		framing = message.Chunked
+		return framingTranscript(message.Chunked, 0)
 	case len(req.Header["Content-Length"]) > 0:
-		framing = message.Length
+		return framingTranscript(message.Length, req.ContentLength)
 	}
-	return fmt.Sprintf("%s %s for %s, %d, stays %v%s", req.Method, target, req.Host, req.ProtoMajor*10+req.ProtoMinor, !req.Close, framingTranscript(framing, req.ContentLength))
+	return ""
 }
 
 // holdFields compares the fields that net/http leaves in its header, value by
