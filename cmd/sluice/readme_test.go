@@ -53,6 +53,24 @@ func marked(t *testing.T, name string) string {
 	return text
 }
 
+// Links to files lead somewhere, and the picture is small enough for a clone.
+func TestReadmeLinks(t *testing.T) {
+	const maxFile = 150 << 10 // bytes
+	links := regexp.MustCompile(`\]\(([a-z][A-Za-z0-9_./-]+)\)`).FindAllStringSubmatch(readme(t), -1)
+	if len(links) < 4 {
+		t.Errorf("only %d links found", len(links))
+	}
+	for _, link := range links {
+		info, err := os.Stat("../../" + link[1])
+		switch {
+		case err != nil:
+			t.Error(err)
+		case info.Mode().IsRegular() && info.Size() > maxFile:
+			t.Errorf("%s has %d bytes, more than %d", link[1], info.Size(), maxFile)
+		}
+	}
+}
+
 func TestReadmeConfigurations(t *testing.T) {
 	good, faulty := 0, 0
 	for i, b := range blocks(t) {
