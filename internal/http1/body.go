@@ -9,6 +9,9 @@ import (
 const (
 	chunkDigits    = 15   // of a chunk's size: up to 2^60 bytes, so that sums cannot overflow
 	chunkLineBytes = 1024 // of a chunk's size line: room for a signature as extension (AWS signs each chunk)
+	// extensionBytes is how much longer all extensions may be than the content so
+	// far: a body must not be a few bytes in megabytes of them (RFC 9112 7.1.1).
+	extensionBytes = 16 << 10
 )
 
 // Body finds the content within the bytes that follow a head. Start it, then
@@ -19,6 +22,7 @@ type Body struct {
 	ext      extState
 	digits   int   // of the chunk size read so far
 	line     int   // bytes of the present chunk extension
+	extended int64 // bytes of all chunk extensions
 	left     int64 // content bytes to come: of the body, or of this chunk; means nothing for UntilClose
 	total    int64 // content bytes seen
 	limit    int64 // most content bytes; 0: no limit

@@ -23,6 +23,9 @@ func (d *Body) extensionByte(c byte) error {
 	if d.line++; d.line > chunkLineBytes {
 		return errChunkLine
 	}
+	if d.extended++; d.extended > extensionBytes+d.total {
+		return errExtensions
+	}
 	if c == '\r' {
 		if d.ext != extName && d.ext != extToken && d.ext != extQuoteEnd {
 			return errChunkExt

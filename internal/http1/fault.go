@@ -54,6 +54,7 @@ var (
 	errChunkSize     = &Fault{Malformed, "a chunk size must be 1 to 15 hexadecimal digits", "RFC 9112 7.1"}
 	errChunkExt      = &Fault{Malformed, "a chunk extension must be ;name or ;name=value", "RFC 9112 7.1.1"}
 	errChunkLine     = &Fault{Malformed, "a chunk's size line is too long", "RFC 9112 7.1.1"}
+	errExtensions    = &Fault{Malformed, "chunk extensions must not outweigh the content", "RFC 9112 7.1.1"}
 	errChunkEnd      = &Fault{Malformed, "a chunk's data must end with CR LF", "RFC 9112 7.1"}
 	errTrailers      = &Fault{HeadTooLong, "the trailer section is longer than limits.head", "RFC 6585 5"}
 	errBody          = &Fault{BodyTooLong, "the body is longer than limits.body", "RFC 9110 15.5.14"}

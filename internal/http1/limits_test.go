@@ -63,6 +63,7 @@ func limitCases() []limitCase {
 		{"body of two chunks", "3\r\nhel\r\n2\r\nlo\r\n0\r\n\r\n", "3\r\nhel\r\n3", chunked(wide, 5), errBody},
 		{"body without limit", "5\r\nhello\r\n0\r\n\r\n", "fffffffffffffff0", chunked(wide, 0), errChunkSize},
 		{"chunk extension", chunkWithLine(chunkLineBytes), chunkWithLine(chunkLineBytes + 1), chunked(wide, 0), errChunkLine},
+		{"chunk extensions", chunksWithExtensions(extensionBytes), chunksWithExtensions(extensionBytes + 1), chunked(wide, 0), errExtensions},
 		{"trailer section", "0\r\nA: 1\r\n\r\n", "0\r\nA: 12\r\n\r\n", chunked(Limits{len("A: 1\r\n\r\n"), 100, 10}, 0), errTrailers},
 		{"trailer section, its end still to come", "0\r\nA: 12345", "0\r\nA: 123456", chunked(Limits{len("A: 12345"), 100, 10}, 0), errTrailers},
 		{"trailer fields", "0\r\nA: 1\r\nB: 1\r\n\r\n", "0\r\nA: 1\r\nB: 1\r\nC: 1\r\n\r\n", chunked(Limits{1000, 100, 2}, 0), errFields},
@@ -77,6 +78,19 @@ func connectionNaming(n int) string {
 // chunkWithLine is a body with an extension of n bytes.
 func chunkWithLine(n int) string {
 	return "1;" + strings.Repeat("a", n-len(";\r")) + "\r\nx\r\n0\r\n\r\n"
+}
+
+// chunksWithExtensions is a body whose extensions are n bytes longer than its
+// content.
+func chunksWithExtensions(n int) string {
+	content, extended := 0, 0
+	var s strings.Builder
+	for extended+512 <= content+n {
+		s.WriteString("2;" + strings.Repeat("a", 512-len(";\r")) + "\r\nxx\r\n")
+		content, extended = content+2, extended+512
+	}
+	s.WriteString("0;" + strings.Repeat("a", content+n-extended-len(";\r")) + "\r\n\r\n")
+	return s.String()
 }
 
 // byLength feeds a body of as many bytes as the text says to one that is limited.

@@ -63,6 +63,22 @@ func TestLookup(t *testing.T) {
 	}
 }
 
+// TestLookupOfLongNames: a name is not known for how it begins, whatever its hash.
+func TestLookupOfLongNames(t *testing.T) {
+	for _, known := range names[Connection:] {
+		for n := range 40 {
+			for last := byte('a'); last <= 'z'; last++ {
+				for _, name := range []string{known, strings.ReplaceAll(known, "-", "_")} {
+					name += strings.Repeat("x", n) + string(last)
+					if got, want := Lookup([]byte(name)), naiveLookup(name); got != want {
+						t.Fatalf("Lookup(%q) = %d, want %d", name, got, want)
+					}
+				}
+			}
+		}
+	}
+}
+
 // inCase writes a letter of name as a capital where bits has a one.
 func inCase(name string, bits int) string {
 	b := []byte(name)
