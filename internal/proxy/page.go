@@ -104,14 +104,15 @@ func (x *exchange) sendOwn(status int, contentType string, content []byte) {
 	}
 }
 
+// pageStyle follows the reader's choice of light or dark, and asks nobody for
+// anything.
+const pageStyle = `<style>:root{color-scheme:light dark;font:16px/1.5 system-ui,sans-serif}` +
+	`body{max-width:34em;margin:16vh auto;padding:0 1.25em}h1{font-size:1.9em;letter-spacing:-.02em;line-height:1.2;margin:0}` +
+	`p{margin:.6em 0}small{opacity:.65}code{font-family:ui-monospace,monospace;overflow-wrap:anywhere}</style>`
+
 // page is what the client sees of an error: JSON if it prefers that, else HTML.
 func (x *exchange) page(status int) (contentType string, page []byte) {
-	text := explanations[x.failure.Reason]
-	var fault *http1.Fault
-	if x.failure.Party == Client && errors.As(x.failure.Err, &fault) {
-		text = fault.Error() + "."
-	}
-	title := strconv.Itoa(status) + " " + phrases[status]
+	text := x.explanation()
 	if x.prefersJSON() {
 		page = append(page, `{"status":`...)
 		page = strconv.AppendInt(page, int64(status), 10)
@@ -121,15 +122,29 @@ func (x *exchange) page(status int) (contentType string, page []byte) {
 		page = append(page, x.safeID()...)
 		return "application/json", append(page, "\"}\n"...)
 	}
-	page = append(page, "<!doctype html>\n<html lang=\"en\"><meta charset=\"utf-8\"><meta name=\"viewport\" content=\"width=device-width\"><title>"...)
+	title := strconv.Itoa(status) + " " + phrases[status]
+	page = append(page, "<!doctype html>\n<html lang=\"en\">\n<meta charset=\"utf-8\">\n<meta name=\"viewport\" content=\"width=device-width\">\n<title>"...)
 	page = append(page, title...)
-	page = append(page, "</title>\n<style>body{font:16px/1.5 system-ui,sans-serif;max-width:36em;margin:15vh auto;padding:0 1em;color-scheme:light dark}small{opacity:.6}</style>\n<h1>"...)
+	page = append(page, "</title>\n"+pageStyle+"\n<h1>"...)
 	page = append(page, title...)
 	page = append(page, "</h1>\n<p>"...)
 	page = append(page, text...)
-	page = append(page, "</p>\n<p><small>Request "...)
+	page = append(page, "</p>\n<p><small>Request <code>"...)
 	page = append(page, x.safeID()...)
-	return "text/html; charset=utf-8", append(page, "</small></p>\n</html>\n"...)
+	return "text/html; charset=utf-8", append(page, "</code></small></p>\n</html>\n"...)
+}
+
+// explanation is a sentence for the client: of its own fault what the RFC says.
+func (x *exchange) explanation() string {
+	var fault *http1.Fault
+	if x.failure.Party != Client || !errors.As(x.failure.Err, &fault) {
+		return explanations[x.failure.Reason]
+	}
+	text := []byte(fault.Error() + ".")
+	if 'a' <= text[0] && text[0] <= 'z' {
+		text[0] -= 'a' - 'A'
+	}
+	return string(text)
 }
 
 // safeID is the request's id if it may stand in a page as it is.
