@@ -17,11 +17,10 @@ const (
 
 // class says for each byte where it may stand. Paths and queries hold what
 // RFC 3986 allows, and what browsers send as it is (URL standard: | and ^ in
-// both, { } and ` in queries); never a control, a space, a quote, an angle
-// bracket, a backslash, # or anything beyond ASCII. Hosts hold what RFC 3986
-// 3.2.2 allows in a reg-name, but no comma, which would make a list, and no
-// percent-encoding: a server that decodes it would see another host than the one
-// that was routed.
+// both, { } ` and \ in queries); never a control, a space, a quote, an angle
+// bracket, # or anything beyond ASCII. Hosts hold what RFC 3986 3.2.2 allows in a
+// reg-name, but no comma, which would make a list, and no percent-encoding: a
+// server that decodes it would see another host than the one that was routed.
 var class = func() (t [256]uint8) {
 	for _, c := range "!#$%&'*+-.^_`|~" {
 		t[c] |= tokenChar
@@ -29,7 +28,7 @@ var class = func() (t [256]uint8) {
 	for _, c := range "-._~!$&'()*+,;=:@/%|^[]" {
 		t[c] |= pathChar | queryChar
 	}
-	for _, c := range "?{}`" {
+	for _, c := range "?{}`\\" {
 		t[c] |= queryChar
 	}
 	for _, c := range "-._~!$&'()*+;=" {

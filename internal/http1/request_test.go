@@ -108,7 +108,7 @@ var targets = []wireCase{
 	{"RFC 9112 3.2.1", "every character of a path", "GET /-._~!$&'()*+,;=:@%7e09azAZ/ HTTP/1.1\r\nHost: h\r\n\r\n", "GET /-._~!$&'()*+,;=:@%7e09azAZ/ 1.1 for h; stays | -Host: h"},
 	{"RFC 9112 3.2.1", "two slashes are a path", "GET //a//b HTTP/1.1\r\nHost: h\r\n\r\n", "GET //a//b 1.1 for h; stays | -Host: h"},
 	{"RFC 9112 3.2.1", "dots stay as they are", "GET /a/../b HTTP/1.1\r\nHost: h\r\n\r\n", "GET /a/../b 1.1 for h; stays | -Host: h"},
-	{"RFC 9112 3.2.1", "what browsers leave as it is", "GET /a|b^c[d]?{e}`f|g HTTP/1.1\r\nHost: h\r\n\r\n", "GET /a|b^c[d]?{e}`f|g 1.1 for h; stays | -Host: h"},
+	{"RFC 9112 3.2.1", "what browsers leave as it is", "GET /a|b^c[d]?{e}`f|g\\h HTTP/1.1\r\nHost: h\r\n\r\n", "GET /a|b^c[d]?{e}`f|g\\h 1.1 for h; stays | -Host: h"},
 	{"RFC 9112 3.2.1", "second question mark", "GET /?a?b HTTP/1.1\r\nHost: h\r\n\r\n", "GET /?a?b 1.1 for h; stays | -Host: h"},
 	{"RFC 9112 3.2.1", "relative path", "GET a/b HTTP/1.1\r\nHost: h\r\n\r\n", errTarget},
 	{"RFC 9112 3.2.1", "query alone", "GET ?a HTTP/1.1\r\nHost: h\r\n\r\n", errTarget},
