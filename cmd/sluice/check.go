@@ -14,7 +14,9 @@ func newCheck() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "check FILE",
 		Short: "Check a configuration: exit code 0, or 1 with every fault",
-		Args:  takes("FILE"),
+		Long: `Check a configuration. The exit code is 0 if it is good, else 1: then every fault is
+told at once, with its line, what is wrong, and what to write instead.`,
+		Args: takes("FILE"),
 		RunE: func(c *cobra.Command, args []string) error {
 			cfg, err := config.Load(args[0])
 			if err != nil {

@@ -24,7 +24,7 @@ func printStatus(w io.Writer, before, after *admin.Status) error {
 			return err
 		}
 	}
-	_, err := fmt.Fprintf(w, "%s requests, of these %s answered with an error by Sluice itself; response time p50 %s, p99 %s, p99.9 %s\n",
+	_, err := fmt.Fprintf(w, "%s requests, %s of them answered with an error by Sluice itself. Response time: p50 %s, p99 %s, p99.9 %s.\n",
 		whole(sum(after.Nodes, func(n admin.NodeStatus) uint64 { return n.Requests })), whole(refusals(after)),
 		span(after.Duration.P50), span(after.Duration.P99), span(after.Duration.P999))
 	return err
@@ -68,7 +68,7 @@ func serverTable(s *admin.Status, r rates) *table {
 				place = node(*b.Node)
 			}
 			t.add(f.Name, b.URL, place, whole(b.Weight), whole(b.Open), whole(b.Idle), whole(b.InFlight),
-				perSecond(r.server(f.Name, b)), whole(b.Requests), whole(b.Failures), span(b.Response.P50), span(b.Response.P99))
+				perSecond(r.server(f.Name, b)), whole(b.Requests), whole(b.Failures+b.ConnectFailures), span(b.Response.P50), span(b.Response.P99))
 		}
 	}
 	return t

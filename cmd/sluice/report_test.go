@@ -34,7 +34,7 @@ func statuses() (before, after *admin.Status) {
 			Listeners: []admin.ListenerStatus{{Name: "web", Address: ":8080"}},
 			Farms: []admin.FarmStatus{{Name: "app", Servers: []admin.ServerStatus{
 				{URL: "http://127.0.0.1:9001", Node: &server, Weight: 100, Open: 30, Idle: 20, InFlight: 10,
-					Requests: requests, Failures: 7, Response: admin.Distribution{P50: 0.0012, P99: 0.034}},
+					Requests: requests, Failures: 5, ConnectFailures: 2, Response: admin.Distribution{P50: 0.0012, P99: 0.034}},
 				{URL: "http://10.1.2.3:9002", Weight: 50},
 			}}},
 			Duration: admin.Distribution{P50: 0.0013, P99: 0.035, P999: 1.2},
@@ -68,7 +68,7 @@ FARM  SERVER                 NODE  WEIGHT  CONNS  IDLE  ACTIVE  REQ/S  REQUESTS 
 app   http://127.0.0.1:9001     0     100     30    20      10   1000      3000       7  1.2 ms  34 ms
 app   http://10.1.2.3:9002      -      50      0     0       0      0         0       0       -      -
 
-3000 requests, of these 3 answered with an error by Sluice itself; response time p50 1.3 ms, p99 35 ms, p99.9 1.2 s
+3000 requests, 3 of them answered with an error by Sluice itself. Response time: p50 1.3 ms, p99 35 ms, p99.9 1.2 s.
 `
 	if got.String() != want[1:] {
 		t.Errorf("got\n%s\nwant%s", got.String(), want)

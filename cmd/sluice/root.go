@@ -17,11 +17,12 @@ func newRoot() *cobra.Command {
 		Use:   "sluice",
 		Short: "A NUMA-aware HTTP reverse proxy",
 		Long: `Sluice is an HTTP reverse proxy for Linux: one listener process for each NUMA
-node, an event loop on each CPU, and every request stays on its node.
+node, and an event loop on each CPU.
 
   sluice run --demo                                     see it work
   sluice run --listen :8080 --to http://127.0.0.1:3000  before one app
-  sluice run --config sluice.yaml                       before many`,
+  sluice run --config sluice.yaml                       before many
+  sluice status --watch                                 what it does now`,
 		Version:       build(),
 		Args:          noSuchCommand,
 		RunE:          func(c *cobra.Command, _ []string) error { return c.Help() },

@@ -26,9 +26,10 @@ func newRun() *cobra.Command {
 	var f runFlags
 	c := &cobra.Command{
 		Use:   "run",
-		Short: "Run Sluice",
-		Long: `Run Sluice in the foreground. SIGHUP or "sluice reload" reads the configuration again,
-SIGTERM drains and ends, SIGINT (Ctrl-C) ends, SIGUSR1 opens the logs anew.`,
+		Short: "Run Sluice in the foreground",
+		Long: `Run Sluice in the foreground: with a file, before servers that are named here, or as a
+demonstration. SIGHUP or "sluice reload" reads the configuration again, SIGTERM drains
+and ends, SIGINT (Ctrl-C) ends at once, SIGUSR1 opens the access log anew.`,
 		Example: `  sluice run --config sluice.yaml
   sluice run --listen :8080 --to http://127.0.0.1:3000 --to http://127.0.0.1:3001
   sluice run --demo`,

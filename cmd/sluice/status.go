@@ -31,7 +31,11 @@ func newStatus() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "status",
 		Short: "Show processes, nodes, listeners, farms and servers of a running Sluice",
-		Args:  takes(),
+		Long: `Show processes, nodes, listeners, farms and servers of a running Sluice. REQ/S and BUSY
+are those of the last second: BUSY is the share of time that its loops were not asleep.
+IDLE connections wait between requests, ACTIVE ones have a request in progress. P50 and
+P99 are response times since the start: half, and 99 of 100 requests, took no longer.`,
+		Args: takes(),
 		RunE: func(c *cobra.Command, _ []string) error {
 			w := &watcher{address: address, out: c.OutOrStdout(), every: lookEvery}
 			switch {

@@ -131,11 +131,11 @@ func (d *Demo) Welcome(w io.Writer) {
 	if d.site != sitePort {
 		fmt.Fprintf(w, "  (Port %d is taken, so the site is on %d.)\n\n", sitePort, d.site)
 	}
-	fmt.Fprintf(w, "  site        %s/\n", site)
-	fmt.Fprintf(w, "  admin       %s\n", adminURL(d.config.Admin.Listen))
-	fmt.Fprintf(w, "  app workers %d, one for each NUMA node and one more\n", len(d.farm.instances))
-	fmt.Fprintf(w, "  access log  %s\n\n", d.accessLog())
-	fmt.Fprintf(w, "  Open the site in a browser, or try\n\n")
+	fmt.Fprintf(w, "  site         %s/\n", site)
+	fmt.Fprintf(w, "  admin        %s\n", adminURL(d.config.Admin.Listen))
+	fmt.Fprintf(w, "  app workers  %d: one for each NUMA node, and one more\n", len(d.farm.instances))
+	fmt.Fprintf(w, "  access log   %s\n\n", d.accessLog())
+	fmt.Fprintf(w, "  Open the site in a browser, or try in another terminal\n\n")
 	fmt.Fprintf(w, "    curl -s %s/whoami\n", site)
 	fmt.Fprintf(w, "    %s status%s\n\n", os.Args[0], adminFlag(d.config.Admin.Listen))
 	fmt.Fprintf(w, "  Ctrl-C ends it.\n\n")
