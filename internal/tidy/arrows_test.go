@@ -36,6 +36,7 @@ var arrows = []row{
 	{"internal/message", nil, "the one message form"},
 	{"internal/reactor", nil, "loops and tasks: no HTTP, no counters of Sluice's"},
 
+	{"internal/admission/limit", nil, "a pure controller: no clock, no queue, no configuration"},
 	{"internal/affinity", to("placement", "topology"), "applies a plan"},
 	{"internal/placement", to("topology"), "makes a plan"},
 	{"internal/topology", nil, "reads the machine"},

@@ -1,0 +1,128 @@
+package limit
+
+import "math"
+
+const (
+	guardSeconds  = 0.8   // and three mean response times: no sooner is throughput judged
+	collapsePart  = 0.55  // of the expected throughput
+	outagePart    = 0.02  // of the expected throughput: that is not too much load, that is a standstill
+	backOff       = 0.7   // factor on the centre
+	ceilingRelax  = 1.002 // per slot
+	failedPart    = 0.1   // of completions that may fail before the limit gives way
+	failedLeast   = 3
+	failedSeconds = 0.2 // and one mean response time: the window in which failures are counted
+	failedTries   = 3   // steps down after which failures should have become fewer
+)
+
+// guard reacts at once to what evidence would learn too slowly.
+type guard struct {
+	ceiling float64 // throughput broke down above it; 0: nowhere
+	before  float64 // centre before an outage; 0: there is none
+	failures
+}
+
+// failures are judged in windows, since one failure is no sign of load.
+type failures struct {
+	seconds, good, failed float64 // of the window
+	tries                 int     // steps down in this bout
+	part                  float64 // of failed completions, when the bout began
+	from                  float64 // centre when the bout began
+	unrelated             bool    // they did not fall with the limit; until they end
+}
+
+// react looks for the end of an outage, for failures, then for a collapse.
+func (a *adaptive) react(s Sample) Reason {
+	if a.guard.before > 0 && s.Good > 0 && s.Good > s.Failed {
+		return a.recover()
+	}
+	a.guard.seconds += s.Span
+	a.guard.good += float64(s.Good)
+	a.guard.failed += float64(s.Failed)
+	if a.guard.seconds >= max(failedSeconds, a.mean) {
+		if reason := a.judgeFailures(); reason != Hold {
+			return reason
+		}
+	}
+	return a.judgeThroughput(s)
+}
+
+// judgeFailures ends a window of failures.
+func (a *adaptive) judgeFailures() Reason {
+	f := &a.guard.failures
+	good, failed := f.good, f.failed
+	f.seconds, f.good, f.failed = 0, 0, 0
+	part := failed / max(1, good+failed)
+	if failed < failedLeast || part <= failedPart {
+		if good > 0 {
+			*f = failures{}
+		}
+		return Hold
+	}
+	if f.unrelated && part < max(1.5*f.part, 0.9) {
+		return Hold
+	}
+	if f.tries == 0 || f.unrelated {
+		*f = failures{part: part, from: a.centre}
+	}
+	if good > 0 && f.tries >= failedTries && part > 0.8*f.part {
+		f.unrelated = true
+		a.moveTo(f.from)
+		return Unrelated
+	}
+	if part > 0.9 && a.guard.before == 0 {
+		a.guard.before = f.from
+	}
+	f.tries++
+	if a.centre <= a.min {
+		return Hold
+	}
+	a.moveTo(a.centre * backOff)
+	return Failures
+}
+
+// judgeThroughput holds the slot so far against what the server did lately. It
+// does not wait for the end of a slot whose length was chosen for a healthy one.
+func (a *adaptive) judgeThroughput(s Sample) Reason {
+	age := a.slot.age
+	if a.surge.running || a.throughput == 0 || age < max(guardSeconds, 3*a.mean) || float64(s.InFlight) < 0.9*a.limit-1 {
+		return Hold
+	}
+	expected := a.throughput * age
+	if expected < 10 || a.slot.good >= collapsePart*expected-2*math.Sqrt(a.evidence.dispersion*expected) {
+		return Hold
+	}
+	if a.slot.good < outagePart*expected {
+		return a.stop()
+	}
+	a.guard.ceiling = max(a.min, 0.85*a.limit)
+	a.throughput = max(a.slot.good/age, 0.2*a.throughput)
+	a.dither = max(ditherLeast, 0.7*a.dither)
+	a.moveTo(min(backOff*a.centre, a.guard.ceiling))
+	return Collapse
+}
+
+// stop marks an outage: what stands still says nothing about concurrency.
+func (a *adaptive) stop() Reason {
+	if a.guard.before > 0 {
+		return Hold
+	}
+	a.guard.before = a.centre
+	return Outage
+}
+
+// recover goes back to where the server did well before the outage, with care.
+func (a *adaptive) recover() Reason {
+	before := a.guard.before
+	a.guard.before = 0
+	a.guard.failures = failures{}
+	a.moveTo(max(a.centre, backOff*before))
+	return Recovered
+}
+
+// moveTo moves the centre without evidence, and fades what was known.
+func (a *adaptive) moveTo(centre float64) {
+	a.centre = a.clamp(centre)
+	a.supported = min(a.supported, a.centre)
+	a.surge.running = false
+	a.evidence.fade(0.1)
+}

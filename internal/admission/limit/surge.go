@@ -1,0 +1,64 @@
+package limit
+
+import "math"
+
+const (
+	surgeGood    = 10  // completions that a slot must have to judge a step
+	surgeStep    = 1.5 // factor of one step
+	surgeFollows = 0.3 // elasticity that keeps a step
+)
+
+// surge climbs fast when a limit that was learned at a low demand meets a high
+// one. Each step is a trial: it is kept only if throughput followed.
+type surge struct {
+	armed   bool // the demand was below the limit for a while, or nothing is known yet
+	running bool
+	misses  int     // slots in a row in which throughput did not follow
+	rate    float64 // before the last step
+	held    float64 // in flight before the last step
+}
+
+func (a *adaptive) startSurge() Reason {
+	a.surge.running = true
+	return a.stepSurge()
+}
+
+// stepSurge tries one step more, and remembers what it must beat.
+func (a *adaptive) stepSurge() Reason {
+	a.surge.misses = 0
+	a.surge.rate, a.surge.held = a.slot.rate(), a.slot.inFlight()
+	a.centre = a.clamp(max(a.centre, a.limit) * surgeStep)
+	return Surge
+}
+
+// nextSurge judges the last step.
+func (a *adaptive) nextSurge() Reason {
+	if a.slot.measure.good < surgeGood {
+		return Hold
+	}
+	grown := a.slot.inFlight() / a.surge.held
+	if grown < 1.1 { // the demand does not fill it
+		return a.endSurge(a.centre)
+	}
+	followed := math.Log(a.slot.rate()/a.surge.rate) / math.Log(grown)
+	switch {
+	case followed < surgeFollows:
+		if a.surge.misses++; a.surge.misses < 2 {
+			return Hold
+		}
+		return a.endSurge(1.1 * a.surge.held)
+	case a.slot.bind() < 0.8:
+		return a.endSurge(a.centre)
+	}
+	return a.stepSurge()
+}
+
+func (a *adaptive) endSurge(centre float64) Reason {
+	a.surge = surge{}
+	a.idle = 0
+	a.centre = a.clamp(centre)
+	a.supported = a.centre
+	a.evidence.fade(0)
+	a.forget()
+	return SurgeOver
+}
