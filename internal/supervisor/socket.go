@@ -203,6 +203,9 @@ func bindFault(l config.Listener, err error) error {
 	case errors.Is(err, unix.EMFILE), errors.Is(err, unix.ENFILE):
 		cure = "; each loop has a socket of its own: raise the limit on open files (ulimit -n, LimitNOFILE)"
 	}
+	if l.Name == l.Address { // it was given none
+		return fmt.Errorf("cannot listen on %s: %s%s", l.Address, text, cure)
+	}
 	return fmt.Errorf("listener %q: cannot listen on %s: %s%s", l.Name, l.Address, text, cure)
 }
 

@@ -295,4 +295,7 @@ func (s *Supervisor) logListeners() {
 	for i, l := range s.current.listening {
 		slog.Info("listening", "listener", s.current.config.Listeners[i].Name, "address", l.bound)
 	}
+	if address := s.admin.Addr(); address != nil {
+		slog.Info("admin interface", "address", address.String())
+	}
 }
