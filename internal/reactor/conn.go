@@ -33,6 +33,7 @@ type Conn struct {
 
 	stall           time.Duration // longest wait for the peer to take anything; 0: no limit
 	stallBy         int64         // end of the present such wait; 0: nobody waits
+	unsent          int           // in the socket's buffer when that wait began
 	readBy, writeBy int64         // deadlines, loop time; 0: none
 	timer           timer         // armed for the earlier of the two, or before
 }
@@ -189,11 +190,7 @@ func (c *Conn) Write(p []byte) (int, error) {
 }
 
 func (c *Conn) awaitWritable() error {
-	if c.stall > 0 {
-		c.stallBy = c.loop.now + int64(c.stall)
-		c.loop.wheel.arm(&c.timer, c.stallBy)
-		defer func() { c.stallBy = 0 }()
-	}
+	defer func() { c.stallBy = 0 }()
 	for {
 		switch {
 		case c.closed:
@@ -202,13 +199,31 @@ func (c *Conn) awaitWritable() error {
 			return c.failure
 		case c.writable:
 			return nil
-		case c.writeBy != 0 && c.loop.now >= c.writeBy, c.stallBy != 0 && c.loop.now >= c.stallBy:
+		case c.writeBy != 0 && c.loop.now >= c.writeBy, c.stall > 0 && c.stalled():
 			return os.ErrDeadlineExceeded
 		}
 		c.writer = c.loop.current
 		c.loop.park()
 		c.writer = nil
 	}
+}
+
+// stalled reports whether the peer has taken nothing for too long. That the
+// socket did not become writable does not say so: the kernel tells of room only
+// when a third of the buffer is free (sk_stream_is_writeable), which takes a
+// slow but steady peer long.
+func (c *Conn) stalled() bool {
+	if c.stallBy != 0 && c.loop.now < c.stallBy {
+		return false
+	}
+	unsent := queued(c.fd)
+	if c.stallBy != 0 && unsent >= c.unsent {
+		return true
+	}
+	c.unsent = unsent
+	c.stallBy = c.loop.now + int64(c.stall)
+	c.loop.wheel.arm(&c.timer, c.stallBy)
+	return false
 }
 
 // OnHangup implements Stream.

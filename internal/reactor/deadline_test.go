@@ -148,6 +148,52 @@ func TestReadAndWriteDeadlines(t *testing.T) {
 	}
 }
 
+// A Write fails when its peer takes nothing for the time of SetStall, and does
+// not while the peer takes anything at all, though it be too little for the
+// kernel to call the socket writable.
+func TestStall(t *testing.T) {
+	const stall = 10 * time.Second
+	const little = 40 << 10 // the kernel counts a Unix peer's progress in buffers of up to 32 KiB
+	for _, tc := range []struct {
+		name  string
+		takes int           // bytes that the peer takes, again and again
+		every time.Duration // and how often
+		stops time.Duration // when it stops
+		fails time.Duration // when the write must fail, or up to a stall later; 0: never
+	}{
+		{"takes nothing", 0, time.Second, time.Hour, 10 * time.Second},
+		{"takes little, often", little, time.Second, time.Hour, 0},
+		{"takes little, just in time", little, 9 * time.Second, time.Hour, 0},
+		{"takes little, but too late", little, 21 * time.Second, time.Hour, 10 * time.Second},
+		{"stops", little, time.Second, 35 * time.Second, 44 * time.Second},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			h := newByHand(t)
+			x, y := socketPair(t)
+			defer unix.Close(y)
+			c := h.adopt(t, x)
+			c.SetStall(stall)
+			var failed time.Duration
+			began := h.now
+			h.start(func() {
+				_, err := c.Write(make([]byte, 64<<20))
+				mustFail(t, "write", err, os.ErrDeadlineExceeded, net.ErrClosed)
+				failed = time.Duration(h.now - began)
+			})
+			for next := tc.every; failed == 0 && h.now-began < int64(3*time.Minute); h.pass(tickNanos) {
+				if past := time.Duration(h.now - began); past >= next && past < tc.stops {
+					recv(y, make([]byte, tc.takes))
+					next += tc.every
+				}
+				h.meet()
+			}
+			if late := failed - tc.fails; late < 0 || late > stall || (failed == 0) != (tc.fails == 0) {
+				t.Errorf("failed after %v, want %v", failed, tc.fails)
+			}
+		})
+	}
+}
+
 // A deadline that is moved later, as it is for each request, does not touch the
 // wheel.
 func TestMovingLaterIsFree(t *testing.T) {

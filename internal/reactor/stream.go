@@ -49,8 +49,8 @@ type Stream interface {
 	// means none.
 	SetReadTimeout(d time.Duration)
 	SetWriteTimeout(d time.Duration)
-	// SetStall makes every Write fail in which the peer takes nothing for d;
-	// zero means no limit.
+	// SetStall makes every Write fail in which the peer takes nothing for d, or
+	// at most twice that; zero means no limit.
 	SetStall(d time.Duration)
 	// Linger ends sending, throws away what still arrives for up to d, then
 	// closes: a plain close would send RST over the response if the peer is

@@ -34,6 +34,14 @@ func accept(fd int, sa *unix.RawSockaddrAny) (int, syscall.Errno) {
 	return int(n), e
 }
 
+// queued is how many bytes of a socket's send buffer its peer has not taken yet
+// (SIOCOUTQ, tcp(7), unix(7)).
+func queued(fd int) int {
+	var n int32
+	syscall.RawSyscall(unix.SYS_IOCTL, uintptr(fd), unix.SIOCOUTQ, uintptr(unsafe.Pointer(&n)))
+	return int(n)
+}
+
 func closeFD(fd int) { syscall.RawSyscall(unix.SYS_CLOSE, uintptr(fd), 0, 0) }
 
 func shutdownWrite(fd int) { syscall.RawSyscall(unix.SYS_SHUTDOWN, uintptr(fd), unix.SHUT_WR, 0) }
