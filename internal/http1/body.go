@@ -137,8 +137,6 @@ func (d *Body) chunked(in []byte) (data []byte, used int, err error) {
 		case inTrailers:
 			n, err := d.readTrailers(in[used:])
 			return nil, used + n, err
-		case ended:
-			return nil, used, nil
 		default:
 			if err := d.frame(in[used]); err != nil {
 				return nil, used, err

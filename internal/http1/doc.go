@@ -3,9 +3,13 @@
 //	fault.go     what is wrong with a message, and the RFC's word on it
 //	chars.go     which bytes may stand where
 //	fields.go    field lines
-//	request.go   request line, target, framing of requests
+//	framing.go   what they say about the body and the connection; which end here
+//	request.go   request line and target
+//	host.go      hosts and ports
+//	semantics.go what a request's fields mean to a proxy
 //	response.go  status line, framing of responses
 //	body.go      where a body ends; chunked decoding; trailers
+//	chunkext.go  chunk extensions
 //	write.go     messages to bytes
 //
 // What is ambiguous is refused, never repaired: whoever parses the same bytes

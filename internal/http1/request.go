@@ -39,12 +39,10 @@ func ParseRequest(b []byte, lim *Limits, r *message.Request) (n int, err error) 
 	return n, readRequest(r)
 }
 
-// parseRequestLine reads method SP target SP version (RFC 9112 3).
+// parseRequestLine reads method SP target SP version (RFC 9112 3). The method's
+// first byte has been seen to be one.
 func parseRequestLine(text []byte, r *message.Request) error {
 	n := span(text, tokenChar)
-	if n == 0 {
-		return errMethod
-	}
 	if n == len(text) || text[n] != ' ' {
 		return errRequestLine
 	}
