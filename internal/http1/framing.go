@@ -36,7 +36,7 @@ func (s set) has(id message.ID) bool { return s>>id&1 != 0 }
 // endHere are the fields that frame acts on.
 var endHere = func() set {
 	s := setOf(message.ContentLength)
-	for id := message.Unknown; id <= message.ContentLength; id++ {
+	for id := range message.ID(64) {
 		if id.OfConnection() {
 			s |= setOf(id)
 		}
