@@ -6,6 +6,7 @@ import (
 	"maps"
 	"net/http"
 	"os"
+	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
@@ -67,6 +68,34 @@ func TestReadmeLinks(t *testing.T) {
 			t.Error(err)
 		case info.Mode().IsRegular() && info.Size() > maxFile:
 			t.Errorf("%s has %d bytes, more than %d", link[1], info.Size(), maxFile)
+		}
+	}
+}
+
+// The map of the code names every package, and every file that it names exists.
+func TestMap(t *testing.T) {
+	const root = "../../internal/"
+	text, err := os.ReadFile(root + "ARCHITECTURE.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	named := regexp.MustCompile("`([a-z0-9]+(?:/[a-z0-9_]+)*)(\\.go)?`").FindAllStringSubmatch(string(text), -1)
+	packages := map[string]bool{}
+	for _, n := range named {
+		if n[2] == "" {
+			packages[n[1]] = true
+		} else if _, err := os.Stat(root + n[1] + n[2]); err != nil && strings.Contains(n[1], "/") {
+			t.Error(err)
+		}
+	}
+	sources, err := filepath.Glob(root + "*/*.go")
+	if err != nil || len(sources) < 100 {
+		t.Fatalf("%d files, %v", len(sources), err)
+	}
+	for _, source := range sources {
+		if name := filepath.Base(filepath.Dir(source)); !packages[name] {
+			t.Errorf("the map does not name package %s", name)
+			packages[name] = true // once is enough
 		}
 	}
 }
