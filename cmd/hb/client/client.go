@@ -1,0 +1,170 @@
+// Package client is one virtual client: it sends HTTP/1.1 requests, one after
+// another, over connections that it keeps, and says how long each part took.
+//
+// It is made for load, so it reads of an answer what framing needs and throws the
+// rest away, and on a warm connection it allocates nothing.
+//
+//	client.go    Do: one request and its answer, over a kept or a new connection
+//	link.go      a connection: dialling, time-outs
+//	request.go   the bytes that are sent
+//	answer.go    the bytes that come back
+//	cookies.go   what the server asked this client to remember
+//	failure.go   why there was no answer, by kind
+package client
+
+import (
+	"context"
+	"crypto/tls"
+	"net"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// DialFunc opens a connection to an address of the form host:port.
+type DialFunc func(ctx context.Context, address string) (net.Conn, error)
+
+// Options are what the virtual clients of a run have in common. All are immutable.
+type Options struct {
+	Dial           DialFunc
+	TLS            *tls.Config   // for HTTPS; each client has its own session cache
+	Timeout        time.Duration // for one exchange on an open connection; at most a quarter late
+	ConnectTimeout time.Duration // for the connection and its TLS handshake together
+	KeepAlive      bool
+	Cookies        bool
+	Open           *Gauge // counts the open connections of all clients
+}
+
+// Client is one virtual client. One goroutine uses it.
+type Client struct {
+	ctx   context.Context
+	opts  *Options
+	tls   *tls.Config
+	jar   jar
+	out   []byte // request with cookies, built anew for each
+	unbar func() bool
+
+	mu      sync.Mutex // guards what follows: the end of ctx comes from elsewhere
+	links   []*link    // one for each remote; few, so searched in order
+	stopped bool
+}
+
+// Answer is what is known of one exchange.
+type Answer struct {
+	Status   int       // of the final response; 0: none came
+	Begin    time.Time // before connecting
+	First    time.Time // first byte of the response
+	End      time.Time // last byte of the response, or the failure
+	Connect  time.Duration
+	Sent     int64 // bytes, without those of TLS
+	Received int64
+	Connects int  // connections opened for it
+	Reopened bool // the kept connection turned out to be closed
+}
+
+// New makes a client. When ctx ends, an exchange under way fails as Stopped.
+func New(ctx context.Context, opts *Options) *Client {
+	c := &Client{ctx: ctx, opts: opts}
+	if opts.TLS != nil {
+		c.tls = opts.TLS.Clone()
+		c.tls.ClientSessionCache = tls.NewLRUClientSessionCache(0)
+	}
+	c.unbar = context.AfterFunc(ctx, c.stop)
+	return c
+}
+
+// Close closes all connections.
+func (c *Client) Close() {
+	c.unbar()
+	for _, l := range c.links {
+		c.hangUp(l)
+	}
+}
+
+// Do sends a request and reads its answer into a. If a kept connection ends before
+// the first byte of the answer, the server had closed it meanwhile: that is no
+// failure, and the request is sent once more over a new one.
+// An error is always a *Failure.
+func (c *Client) Do(r *Request, a *Answer) error {
+	*a = Answer{Begin: time.Now()}
+	l := c.link(r)
+	reused := l.conn != nil
+	err := c.try(l, r, a)
+	if err != nil && reused && l.silent() && closedByPeer(err) {
+		a.Reopened = true
+		c.hangUp(l)
+		err = c.try(l, r, a)
+	}
+	if err != nil || !l.keep || !c.opts.KeepAlive {
+		c.hangUp(l)
+	}
+	if err == nil {
+		return nil
+	}
+	a.End = time.Now()
+	if c.ctx.Err() != nil {
+		return &Failure{Kind: Stopped, Err: c.ctx.Err()}
+	}
+	return classify(err)
+}
+
+// try sends the request over the link, which is opened if it is not, and reads
+// the answer.
+func (c *Client) try(l *link, r *Request, a *Answer) error {
+	if l.conn == nil {
+		if err := c.open(l, r, a); err != nil {
+			return err
+		}
+	}
+	c.arm(l, a.Begin.Add(a.Connect))
+	l.begin()
+	writeErr := l.write(c.render(r), a)
+	// A server may answer and close before it has read all of a body: the answer
+	// counts then, not the failed write.
+	err := l.readAnswer(r.noBody, c.remember(r), a)
+	if writeErr != nil && a.Status == 0 {
+		return writeErr
+	}
+	if writeErr != nil {
+		l.keep = false
+	}
+	return err
+}
+
+// stop makes a blocked exchange fail at once, and any later one.
+func (c *Client) stop() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.stopped = true
+	for _, l := range c.links {
+		if l.conn != nil {
+			l.conn.SetDeadline(past)
+		}
+	}
+}
+
+// Gauge counts what is open now, and the most that was. It may be used by many
+// goroutines.
+type Gauge struct {
+	now, peak atomic.Int64
+}
+
+// Peak is the most that was open at once since the last Rewind.
+func (g *Gauge) Peak() int64 { return g.peak.Load() }
+
+// Now is what is open.
+func (g *Gauge) Now() int64 { return g.now.Load() }
+
+// Rewind forgets the peak.
+func (g *Gauge) Rewind() { g.peak.Store(g.now.Load()) }
+
+func (g *Gauge) up() {
+	now := g.now.Add(1)
+	for peak := g.peak.Load(); now > peak; peak = g.peak.Load() {
+		if g.peak.CompareAndSwap(peak, now) {
+			return
+		}
+	}
+}
+
+func (g *Gauge) down() { g.now.Add(-1) }
