@@ -46,11 +46,14 @@ func (l *Loop) Dial(a Address, timeout time.Duration) (*Conn, error) {
 		return nil, adoptErr
 	}
 	if err == unix.EINPROGRESS {
-		c.writable = false
-		if err := c.awaitConnected(timeout); err != nil {
-			c.Close()
-			return nil, err
-		}
+		err = c.awaitConnected(timeout)
+	}
+	if err == nil && c.toItself() {
+		err = os.NewSyscallError("connect", unix.ECONNREFUSED)
+	}
+	if err != nil {
+		c.Close()
+		return nil, err
 	}
 	return c, nil
 }
@@ -60,6 +63,7 @@ func (l *Loop) Dial(a Address, timeout time.Duration) (*Conn, error) {
 const fullBacklogPause = 20 * time.Millisecond
 
 func (c *Conn) awaitConnected(timeout time.Duration) error {
+	c.writable = false
 	c.SetWriteTimeout(timeout)
 	defer c.SetWriteTimeout(0)
 	if err := c.awaitWritable(); err != nil {
@@ -70,6 +74,13 @@ func (c *Conn) awaitConnected(timeout time.Duration) error {
 		err = unix.Errno(e)
 	}
 	return os.NewSyscallError("connect", err)
+}
+
+// toItself reports whether a socket has met itself: if nobody listens at a port,
+// the kernel may give that very port to the socket that connects to it
+// (simultaneous open, RFC 9293 3.5).
+func (c *Conn) toItself() bool {
+	return c.peer.IsValid() && c.LocalAddr().String() == c.peer.String()
 }
 
 func (a Address) sockaddr() (family int, sa unix.Sockaddr) {

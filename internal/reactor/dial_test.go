@@ -144,6 +144,38 @@ func TestDialWaitsForBacklog(t *testing.T) {
 	await(t, "the dial succeeds", dialled)
 }
 
+// Who connects to a port where nobody listens may meet itself, which is not to
+// be taken for a server.
+func TestDialToItself(t *testing.T) {
+	l := startLoop(t, Options{})
+	fd, err := unix.Socket(unix.AF_INET, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := unix.Bind(fd, &unix.SockaddrInet4{Addr: [4]byte{127, 0, 0, 1}}); err != nil {
+		t.Fatal(err)
+	}
+	sa, _ := unix.Getsockname(fd)
+	if err := unix.Connect(fd, sa); err != nil {
+		t.Fatal(err)
+	}
+	unix.SetNonblock(fd, true)
+	on(t, l, func() {
+		self, err := l.Adopt(fd, tcpAddr(sa).(*net.TCPAddr).AddrPort())
+		if err != nil || !self.toItself() {
+			t.Errorf("a socket that is connected to itself is not known to be, %v", err)
+		}
+	})
+	_, addr := serveOn(t, l, func(c *Conn) { c.Close() })
+	inTask(t, l, func() {
+		c, err := l.Dial(Address{TCP: netip.MustParseAddrPort(addr)}, time.Minute)
+		if err != nil || c.toItself() {
+			t.Errorf("a connection to another: %v", err)
+		}
+		c.Close()
+	})
+}
+
 // fullUnixListener is the path of a Unix socket that listens and whose backlog
 // is full.
 func fullUnixListener(t *testing.T) string {
