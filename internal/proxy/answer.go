@@ -59,6 +59,9 @@ func (x *exchange) heads() (final bool, err error) {
 		if x.resp.Status >= 200 {
 			return true, nil
 		}
+		if x.interims += n; x.interims > x.snap.answer.Head {
+			return false, errInterims
+		}
 		if err := x.interim(); err != nil {
 			return false, err
 		}

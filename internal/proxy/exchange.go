@@ -48,6 +48,7 @@ type exchange struct {
 	answer    http1.Body
 	framing   message.Framing // of the answer to the client
 	proceeded bool            // the client has been told to send its body
+	interims  int             // bytes of the interim heads that came
 	status    int             // sent to the client; 0: none yet
 	close     bool            // the client connection ends with this answer
 	linger    bool            // and what the client still sends is read

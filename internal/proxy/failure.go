@@ -142,6 +142,8 @@ var (
 	errUpload = errors.New("the request body was not complete")
 	// errSwitched: a server may switch protocols only when asked to.
 	errSwitched = &http1.Fault{Kind: http1.Malformed, Rule: "101 answers a request to upgrade", Section: "RFC 9110 15.2.2"}
+	// errInterims: a server could send them for ever, faster than any time-out.
+	errInterims = &http1.Fault{Kind: http1.HeadTooLong, Rule: "the interim responses together are longer than limits.response_head", Section: "RFC 9110 15.2"}
 	// errLongTrailers: a trailer section does not fit into a buffer.
 	errLongTrailers = &http1.Fault{Kind: http1.HeadTooLong, Rule: "the trailer section is longer than limits.head", Section: "RFC 6585 5"}
 )

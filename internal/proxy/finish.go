@@ -129,6 +129,7 @@ func (x *exchange) end() *buffer {
 	x.farm, x.server, x.conn, x.reqID = nil, nil, nil, nil
 	x.how, x.tried, x.tries, x.retries, x.fresh, x.last = 0, 0, 0, 0, false, none
 	x.begun, x.proceeded, x.status, x.close, x.linger = false, false, 0, false, false
+	x.trusted, x.interims = false, 0
 	x.failure, x.sent, x.first = none, 0, x.first[:0]
 	return in
 }
