@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"sluice/internal/config"
+	"sluice/internal/reactor"
 )
 
 // limited is a farm whose server takes most connections, waited for up to wait.
@@ -153,6 +154,38 @@ func TestMaxTimeout(t *testing.T) {
 	if n.server.waiting.Load() != 0 {
 		t.Error("someone is counted as waiting")
 	}
+}
+
+// atRest is a connection that tells when Give is about to make it idle.
+type atRest struct {
+	*reactor.Conn
+	tell func()
+}
+
+func (a *atRest) Idle(job reactor.Job) bool {
+	if tell := a.tell; job != nil && tell != nil {
+		a.tell = nil
+		tell()
+	}
+	return a.Conn.Idle(job)
+}
+
+// TestBothLook: a task begins to wait after Give has looked for one that waits,
+// and looks itself before the connection is published as idle. It is served all
+// the same.
+func TestBothLook(t *testing.T) {
+	n := newNode(t, 2, limited(serve(t, "tcp", "127.0.0.1:0").url(), 1, patience))
+	held, _ := n.borrow(t, 0)
+	var how How
+	var done <-chan struct{}
+	held.Stream = &atRest{held.Stream.(*reactor.Conn), func() {
+		done = n.waiting(t, 1, &how)
+		n.on(t, 1, func(*Pool) {}) // it has looked
+	}}
+	n.give(t, 0, held)
+	await(t, done)
+	mustCome(t, "from the loop that did not see the task", how, Taken)
+	n.mustHold(t, 1, 1)
 }
 
 // TestNobodyWaitsInVain has many tasks on several loops borrow, use, give back
