@@ -35,6 +35,7 @@ type adaptive struct {
 	evidence   evidence
 	undecided  int
 	throughput float64 // good completions per second, smoothed; 0: not known
+	held       float64 // requests in flight that went with it, smoothed
 
 	idle  int // pairs in a row with demand below the limit
 	surge surge
@@ -51,6 +52,7 @@ func newAdaptive(b bounds, learned State) *adaptive {
 	a.throughput = sane(learned.Throughput, 0, math.MaxInt32, 0)
 	a.evidence.dispersion = sane(learned.Dispersion, 0.2, 50, 1.5)
 	a.guard.ceiling = sane(learned.Ceiling, 1, Unlimited, 0)
+	a.guard.relax = ceilingRelax
 	a.surge.armed = true
 	a.limit = a.centre
 	return a
@@ -167,6 +169,9 @@ func (a *adaptive) weigh(up, down measure) Reason {
 	a.idle = 0
 	s := math.Log(up.rate()/down.rate()) / spread
 	poisson := (1/up.good + 1/down.good) / (spread * spread)
+	if a.evidence.last == 0 {
+		a.evidence.dispersion = max(a.evidence.dispersion, 0.75*a.square/a.mean/a.mean)
+	}
 	a.evidence.disperse(s, poisson)
 	if a.evidence.surprised(s, poisson) {
 		a.evidence.fade(0.4)
@@ -199,16 +204,18 @@ func (a *adaptive) follow(peak float64) Reason {
 // was learned before it.
 func (a *adaptive) level(up, down measure) {
 	rate := (up.rate() + down.rate()) / 2
-	if a.throughput == 0 {
-		a.throughput = rate
+	held := (up.inFlight() + down.inFlight()) / 2
+	if a.throughput == 0 || a.held == 0 {
+		a.throughput, a.held = rate, held
 	}
 	noise := 2.5 * math.Sqrt(a.evidence.dispersion/(up.good+down.good))
 	if math.Abs(math.Log(rate/a.throughput)) > 0.25+noise {
 		a.evidence.fade(0.3)
-		a.throughput = rate
+		a.throughput, a.held = rate, held
 		a.dither = max(a.dither, ditherStart)
 	}
 	a.throughput += 0.2 * (rate - a.throughput)
+	a.held += 0.2 * (held - a.held)
 }
 
 // seek moves the centre towards the aim once the evidence is certain. How far: as
@@ -228,6 +235,9 @@ func (a *adaptive) seek() Reason {
 	}
 	move := clamp(off*(1-1/(z*z)), -stepMost, stepMost)
 	a.centre = a.clamp(a.centre * math.Exp(move))
+	if a.guard.ceiling > 0 && a.centre*(1+a.dither) > a.guard.ceiling {
+		a.guard.relax *= ceilingHaste
+	}
 	a.supported = a.centre
 	a.undecided = 0
 	a.evidence.fade(math.Exp(-4 * math.Abs(move))) // it was of another place
@@ -267,7 +277,7 @@ func (a *adaptive) begin(wall time.Time) {
 // slot.
 func (a *adaptive) dithered(half Half) float64 {
 	if a.guard.ceiling > 0 {
-		a.guard.ceiling = min(a.max, a.guard.ceiling*ceilingRelax)
+		a.guard.ceiling = min(a.max, a.guard.ceiling*(1+a.guard.relax*a.slot.length))
 		a.centre = a.clamp(min(a.centre, a.guard.ceiling/(1+a.dither)))
 	}
 	limit := a.centre * (1 + a.dither*float64(half))

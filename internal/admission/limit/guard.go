@@ -7,8 +7,9 @@ const (
 	collapsePart  = 0.55  // of the expected throughput
 	outagePart    = 0.02  // of the expected throughput: that is not too much load, that is a standstill
 	backOff       = 0.7   // factor on the centre
-	ceilingRelax  = 1.002 // per slot
-	failedPart    = 0.1   // of completions that may fail before the limit gives way
+	ceilingRelax  = 0.005 // per second
+	ceilingHaste  = 1.25
+	failedPart    = 0.1 // of completions that may fail before the limit gives way
 	failedLeast   = 3
 	failedSeconds = 0.2 // and one mean response time: the window in which failures are counted
 	failedTries   = 3   // steps down after which failures should have become fewer
@@ -17,6 +18,7 @@ const (
 // guard reacts at once to what evidence would learn too slowly.
 type guard struct {
 	ceiling float64 // throughput broke down above it; 0: nowhere
+	relax   float64 // by which the ceiling rises, 1/s; more with each climb that it stopped
 	before  float64 // centre before an outage; 0: there is none
 	failures
 }
@@ -84,20 +86,24 @@ func (a *adaptive) judgeFailures() Reason {
 // does not wait for the end of a slot whose length was chosen for a healthy one.
 func (a *adaptive) judgeThroughput(s Sample) Reason {
 	age := a.slot.age
-	if a.surge.running || a.throughput == 0 || age < max(guardSeconds, 3*a.mean) || float64(s.InFlight) < 0.9*a.limit-1 {
+	if a.surge.running || a.held == 0 || age < max(guardSeconds, 3*a.mean) || float64(s.InFlight) < 0.9*a.limit-1 {
 		return Hold
 	}
-	expected := a.throughput * age
+	expected := a.throughput * age * min(1, a.limit/a.held)
 	if expected < 10 || a.slot.good >= collapsePart*expected-2*math.Sqrt(a.evidence.dispersion*expected) {
 		return Hold
 	}
 	if a.slot.good < outagePart*expected {
 		return a.stop()
 	}
-	a.guard.ceiling = max(a.min, 0.85*a.limit)
+	if a.limit > 1.05*a.held {
+		a.guard.ceiling = max(a.min, 0.85*a.limit)
+		a.guard.relax = ceilingRelax
+	}
 	a.throughput = max(a.slot.good/age, 0.2*a.throughput)
+	a.held = a.limit
 	a.dither = max(ditherLeast, 0.7*a.dither)
-	a.moveTo(min(backOff*a.centre, a.guard.ceiling))
+	a.moveTo(backOff * a.centre)
 	return Collapse
 }
 

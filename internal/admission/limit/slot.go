@@ -6,17 +6,22 @@ import (
 )
 
 const (
-	slotSeconds  = 0.3   // the shortest slot; all others are this times a power of two
-	slotDoubles  = 5     // the longest slot: 9.6 s
-	slotPerTime  = 3     // a slot lasts this many length-biased response times
-	settlePart   = 0.375 // of that, not measured: the server still fills or empties
-	settleLeast  = 0.04  // s, not measured at least
-	jumpSeconds  = 0.1   // the wall clock moved by this much more or less than time passed
-	timesPerMean = 0.01  // weight of one response time in the smoothed moments
+	slotSeconds = 0.3 // the shortest slot; all others are this times a power of two
+	slotDoubles = 5   // the longest slot: 9.6 s
+	slotOver    = 1.15
+	slotUnder   = 0.4
+	slotPerTime = 3     // a slot lasts this many length-biased response times
+	settlePart  = 0.375 // of that, not measured: the server still fills or empties
+	settleLeast = 0.04  // s, not measured at least
+	jumpSeconds = 0.1   // the wall clock moved by this much more or less than time passed
+	timesMost   = 500   // completions that the smoothed moments of response times remember
 )
 
 // times are the smoothed first and second moment of response times.
-type times struct{ mean, square float64 }
+type times struct {
+	mean, square float64
+	counted      float64 // completions; the first ones weigh more
+}
 
 // add takes k response times at once. Each has the weight that it would have had
 // alone.
@@ -25,10 +30,8 @@ func (t *times) add(k int64, sum, squares float64) {
 		return
 	}
 	n := float64(k)
-	if t.mean == 0 {
-		t.mean, t.square = sum/n, 2*(sum/n)*(sum/n)
-	}
-	weight := 1 - math.Pow(1-timesPerMean, n)
+	t.counted = min(t.counted+n, timesMost)
+	weight := n / max(n, t.counted)
 	t.mean += weight * (sum/n - t.mean)
 	t.square += weight * (squares/n - t.square)
 }
@@ -78,7 +81,7 @@ type slot struct {
 // slotLength is the length for a wanted one: a power of two steps above, and kept
 // while it is not far too long.
 func slotLength(now, want float64) float64 {
-	if now > 0 && want <= now && want > 0.35*now {
+	if now > 0 && want <= slotOver*now && want > slotUnder*now {
 		return now
 	}
 	doubles := math.Ceil(math.Log2(max(1, want/slotSeconds)))
