@@ -262,15 +262,24 @@ func (c *Conn) SetWriteTimeout(d time.Duration) {
 // SetStall implements Stream.
 func (c *Conn) SetStall(d time.Duration) { c.stall = d }
 
-// SetReadDeadline implements net.Conn; a time in the past ends a waiting Read.
+// SetReadDeadline implements net.Conn; a time in the past ends a waiting Read at
+// once, without the wheel.
 func (c *Conn) SetReadDeadline(t time.Time) error {
-	c.SetReadTimeout(untilDeadline(t))
+	d := untilDeadline(t)
+	if c.SetReadTimeout(d); d < 0 {
+		c.readBy = c.loop.now
+		c.wakeReader()
+	}
 	return nil
 }
 
-// SetWriteDeadline implements net.Conn.
+// SetWriteDeadline implements net.Conn, as SetReadDeadline does.
 func (c *Conn) SetWriteDeadline(t time.Time) error {
-	c.SetWriteTimeout(untilDeadline(t))
+	d := untilDeadline(t)
+	if c.SetWriteTimeout(d); d < 0 {
+		c.writeBy = c.loop.now
+		c.loop.wake(c.writer)
+	}
 	return nil
 }
 
@@ -280,11 +289,16 @@ func (c *Conn) SetDeadline(t time.Time) error {
 	return c.SetWriteDeadline(t)
 }
 
+// untilDeadline is the time left until t: negative if it has passed, 0 if t is
+// none.
 func untilDeadline(t time.Time) time.Duration {
 	if t.IsZero() {
 		return 0
 	}
-	return max(time.Until(t), 1)
+	if d := time.Until(t); d > 0 {
+		return d
+	}
+	return -1
 }
 
 // expire wakes whoever has waited for too long, and arms the timer for the

@@ -252,6 +252,21 @@ func TestDataBeforeDeadline(t *testing.T) {
 	}
 }
 
+// A deadline in the past ends a wait in the same turn, without the wheel.
+func TestDeadlineInThePast(t *testing.T) {
+	for name, wait := range deadlineWaits {
+		t.Run(name, func(t *testing.T) {
+			h := newByHand(t)
+			c := h.silentConn(t)
+			err := errors.New("still waiting")
+			h.start(func() { wait(c, func(e error) { err = e }) })
+			c.SetDeadline(time.Unix(1, 0))
+			h.runReady()
+			mustFail(t, name, err, os.ErrDeadlineExceeded)
+		})
+	}
+}
+
 // The net.Conn forms of the deadlines take wall-clock times; one in the past
 // ends a wait.
 func TestNetDeadlines(t *testing.T) {
