@@ -77,6 +77,8 @@ func (u *upload) Run() {
 	case u.stopped:
 	case u.failure.Party == Client:
 		u.conn.Abort(errUpload) // the answer can no longer be what the client wants
+	case u.failure.Reason == segment.ServerTimeout && x.at.answered == 0:
+		u.conn.Abort(errUpload) // a server that has taken nothing for so long answers nothing either
 	case x.at.answered == 0:
 		x.at.requested = x.p.exec.Now()
 		u.conn.SetReadTimeout(time.Duration(x.farm.Timeouts.FirstByte))
