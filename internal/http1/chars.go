@@ -63,10 +63,10 @@ func span(b []byte, of uint8) int {
 	return len(b)
 }
 
-// nameSpan is span of tokenChar, eight bytes at a time while they are letters
-// and dashes, as field names mostly are.
-func nameSpan(b []byte) int {
-	i := 0
+// nameEnd is the index of the first byte from b[i] on that is no tokenChar, len(b)
+// if there is none. It looks at eight bytes at a time while they are letters and
+// dashes, as field names mostly are.
+func nameEnd(b []byte, i int) int {
 	for ; i <= len(b)-8; i += 8 {
 		if in := lettersAndDashes(binary.LittleEndian.Uint64(b[i : i+8])); in != highs {
 			i += firstGap(in)
@@ -79,11 +79,10 @@ func nameSpan(b []byte) int {
 	return i
 }
 
-// valueSpan is the length of the run of bytes at the start of b that may stand
-// in a field value: no control character but the tab; bytes beyond ASCII are
-// opaque (RFC 9110 5.5).
-func valueSpan(b []byte) int {
-	i := 0
+// valueEnd is the index of the first byte from b[i] on that may not stand in a
+// field value, len(b) if there is none: a control character other than the tab.
+// Bytes beyond ASCII are opaque (RFC 9110 5.5).
+func valueEnd(b []byte, i int) int {
 	for ; i <= len(b)-8; i += 8 {
 		if in := plain(binary.LittleEndian.Uint64(b[i : i+8])); in != highs {
 			i += firstGap(in)

@@ -52,14 +52,14 @@ func parseFields(b []byte, pos int, lim *Limits, tooLong *Fault, fs message.Fiel
 		} else {
 			fs = append(fs, message.Field{})
 		}
-		n, err := parseField(b[pos:], &fs[len(fs)-1])
+		next, err := parseField(b, pos, &fs[len(fs)-1])
 		if err != nil {
 			return fs, 0, err
 		}
-		if n == 0 {
+		if next == 0 {
 			break
 		}
-		pos += n
+		pos = next
 	}
 	return fs, 0, incomplete
 }
@@ -74,35 +74,35 @@ func within(b []byte, limit int, tooLong *Fault) ([]byte, error) {
 	return b[:limit], tooLong
 }
 
-// parseField reads one field line from the start of b. n is its length with CR
+// parseField reads one field line from b[pos:]. next is the index behind its CR
 // LF, 0 if b does not hold all of it. It finds the first byte that cannot be
 // right, whether or not the rest of the line is there.
-func parseField(b []byte, f *message.Field) (n int, err error) {
-	colon := nameSpan(b)
+func parseField(b []byte, pos int, f *message.Field) (next int, err error) {
+	colon := nameEnd(b, pos)
 	if colon == len(b) {
 		return 0, nil
 	}
-	if colon == 0 || b[colon] != ':' {
-		return 0, nameFault(b[0])
+	if colon == pos || b[colon] != ':' {
+		return 0, nameFault(b[pos])
 	}
 	start := colon + 1
 	for start < len(b) && (b[start] == ' ' || b[start] == '\t') {
 		start++
 	}
-	end := start + valueSpan(b[start:])
+	end := valueEnd(b, start)
 	switch {
 	case end == len(b) || b[end] == '\r' && end+1 == len(b):
 		return 0, nil
 	case b[end] != '\r' || b[end+1] != '\n':
 		return 0, valueFault(b[end])
 	}
-	n = end + 2
+	next = end + 2
 	for end > start && (b[end-1] == ' ' || b[end-1] == '\t') {
 		end--
 	}
-	f.Name, f.Value = b[:colon], b[start:end]
+	f.Name, f.Value = b[pos:colon], b[start:end]
 	f.ID, f.Drop = message.Lookup(f.Name), false
-	return n, nil
+	return next, nil
 }
 
 // nameFault is the fault of a line that does not begin with a name and a colon.

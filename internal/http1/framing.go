@@ -31,7 +31,7 @@ func setOf(ids ...message.ID) (s set) {
 	return s
 }
 
-func (s set) has(id message.ID) bool { return s>>id&1 != 0 }
+func (s set) has(id message.ID) bool { return s>>(id&63)&1 != 0 }
 
 // endHere are the fields that frame acts on.
 var endHere = func() set {

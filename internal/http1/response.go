@@ -43,7 +43,7 @@ func parseStatusLine(text []byte, r *message.Response) error {
 	}
 	r.Status = int(status)
 	if rest := text[12:]; len(rest) > 0 {
-		if rest[0] != ' ' || valueSpan(rest) != len(rest) {
+		if rest[0] != ' ' || valueEnd(rest, 0) != len(rest) {
 			return errStatusLine
 		}
 		r.Reason = rest[1:]

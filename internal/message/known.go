@@ -1,6 +1,9 @@
 package message
 
-import "encoding/binary"
+import (
+	"bytes"
+	"encoding/binary"
+)
 
 // ID names a field that a proxy acts on, or that no client may have removed by
 // naming it in Connection. Unknown stands for all others.
@@ -159,15 +162,17 @@ func Lookup(name []byte) ID {
 
 // disguise tells Disguised names from Unknown ones.
 func disguise(name []byte) ID {
+	if bytes.IndexByte(name, '_') < 0 {
+		return Unknown
+	}
 	var dashed [longestName]byte
 	n := copy(dashed[:], name)
-	found := false
 	for i, c := range dashed[:n] {
 		if c == '_' {
-			dashed[i], found = '-', true
+			dashed[i] = '-'
 		}
 	}
-	if found && Lookup(dashed[:n]) != Unknown {
+	if Lookup(dashed[:n]) != Unknown {
 		return Disguised
 	}
 	return Unknown
@@ -186,6 +191,9 @@ func (id ID) String() string { return names[id] }
 
 // EqualFold compares b with lower, which is in lower case, ignoring b's ASCII case.
 func EqualFold(b []byte, lower string) bool {
+	if string(b) == lower {
+		return true
+	}
 	if len(b) != len(lower) {
 		return false
 	}
