@@ -146,7 +146,7 @@ func adminURL(listen string) string {
 	if strings.HasPrefix(listen, "unix:") || listen == "off" {
 		return listen
 	}
-	return "http://" + listen + "/status"
+	return "http://" + listen + "/"
 }
 
 // adminFlag is what `sluice status` needs to find the demo.
