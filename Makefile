@@ -18,8 +18,8 @@ TOOLS := cc:build-essential nginx:nginx haproxy:haproxy caddy:caddy wrk:wrk \
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-7s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
-build: go ## build bin/sluice, one static file
-	@CGO_ENABLED=0 $(GO) build -buildvcs=false -trimpath -ldflags '$(LDFLAGS)' -o bin/sluice ./cmd/sluice
+build: go ## build bin/sluice and bin/hb, each one static file
+	@CGO_ENABLED=0 $(GO) build -buildvcs=false -trimpath -ldflags '$(LDFLAGS)' -o bin/ ./cmd/sluice ./cmd/hb
 
 run: build ## build, and run the demo
 	@exec bin/sluice run --demo

@@ -23,6 +23,14 @@ type row struct {
 var arrows = []row{
 	{"cmd/sluice", to("admin", "config", "demo", "supervisor", "topology", "worker"), "the program: each command wires one role"},
 
+	{"cmd/hb", []string{"cmd/hb/client", "cmd/hb/engine", "cmd/hb/measure", "cmd/hb/plan", "cmd/hb/report", "cmd/hb/verdict"}, "the load generator: a client of Sluice, and nothing of it"},
+	{"cmd/hb/report", []string{"cmd/hb/client", "cmd/hb/engine", "cmd/hb/measure"}, "shows a run and its result"},
+	{"cmd/hb/engine", []string{"cmd/hb/client", "cmd/hb/measure", "cmd/hb/plan"}, "drives clients through a plan"},
+	{"cmd/hb/verdict", []string{"cmd/hb/client", "cmd/hb/measure"}, "judges a result: knows no run"},
+	{"cmd/hb/measure", []string{"cmd/hb/client", "cmd/hb/plan"}, "counts and times, by the stages of a plan"},
+	{"cmd/hb/plan", []string{"cmd/hb/client"}, "words to a plan: opens nothing"},
+	{"cmd/hb/client", nil, "one virtual client"},
+
 	{"internal/demo", to("affinity", "config", "placement", "topology"), "app workers on their nodes, and a configuration for them"},
 	{"internal/supervisor", to("admin", "affinity", "config", "placement", "segment", "spec", "topology"), "processes and sockets: no traffic"},
 	{"internal/admin", to("config", "segment", "spec"), "what an operator sees: reads the segment, knows no worker"},

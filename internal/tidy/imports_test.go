@@ -20,10 +20,10 @@ type permit struct {
 var dependencies = map[string]permit{
 	"golang.org/x/sys":                        {"system calls and constants that package syscall is frozen without", nil},
 	"go.yaml.in/yaml/v3":                      {"YAML nodes that know their line, for faults that say where", to("config")},
-	"github.com/spf13/cobra":                  {"commands, flags and help as users know them", []string{"cmd/sluice"}},
+	"github.com/spf13/cobra":                  {"commands, flags and help as users know them", []string{"cmd/sluice", "cmd/hb"}},
 	"github.com/prometheus/client_golang":     {"the exposition format, and the linter of metric names", to("admin")},
-	"github.com/HdrHistogram/hdrhistogram-go": {"latencies free of coordinated omission, in a format that others read", []string{"bench"}},
-	"gonum.org/v1/plot":                       {"pictures of bench results", []string{"bench"}},
+	"github.com/HdrHistogram/hdrhistogram-go": {"latencies free of coordinated omission, in a format that others read", []string{"bench", "cmd/hb"}},
+	"gonum.org/v1/plot":                       {"pictures of bench results and load tests", []string{"bench", "cmd/hb"}},
 }
 
 // confined are packages of the standard library with a place of their own.
