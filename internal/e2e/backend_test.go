@@ -1,0 +1,401 @@
+package e2e
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"sluice/internal/testkit"
+)
+
+// oneWorker has all connections in one pool, so that they can be counted.
+const oneWorker = "workers: {per: machine}"
+
+// A server that closes a kept connection in good time costs nobody anything, and
+// one that closes it on a request only who may not ask twice (DESIGN 8.4).
+func TestKeptConnectionThatCloses(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		method, fields, body string
+		status, asked        int
+	}{
+		{"GET", "Accept: */*", "", 200, 2},
+		{"PUT", "Content-Length: 3", "abc", 200, 2},
+		{"DELETE", "Accept: */*", "", 200, 2},
+		{"POST", "Content-Length: 3", "abc", 502, 1},
+		{"PATCH", "Content-Length: 3", "abc", 502, 1},
+		{"LOCK", "Accept: */*", "", 502, 1},
+	} {
+		t.Run(c.method, func(t *testing.T) {
+			t.Parallel()
+			b := testkit.Serve(t, func(p *testkit.Peer) {
+				p.Request()
+				p.Send(ok)
+				if p.Number > 1 {
+					testkit.Answering(ok)(p)
+				}
+				p.Request() // and close
+			})
+			client := start(t, farm(b.URL()), oneWorker).dial()
+			client.Send(testkit.Request("GET", "/first"))
+			client.Respond("GET")
+			client.Send(testkit.Request(c.method, "/second", c.fields), c.body)
+			if m := client.Respond(c.method); m.Status() != c.status {
+				t.Errorf("%s, want %d", m.Start, c.status)
+			}
+			if asked := len(b.Heard()) - 1; asked != c.asked {
+				t.Errorf("the server was asked %d times, want %d", asked, c.asked)
+			}
+		})
+	}
+}
+
+// A connection that the server has closed while nobody used it is not used again,
+// not even for a POST.
+func TestKeptConnectionThatHasClosed(t *testing.T) {
+	t.Parallel()
+	b := testkit.Serve(t, func(p *testkit.Peer) {
+		p.Request()
+		p.Send(ok)
+	})
+	s := start(t, farm(b.URL()))
+	client := s.dial()
+	for i := range 3 {
+		client.Send(testkit.Request("POST", "/", "Content-Length: 3"), "abc")
+		if m := client.Respond("POST"); m.Status() != 200 {
+			t.Errorf("request %d: %s", i, m.Start)
+		}
+		testkit.Eventually(t, "its end is seen", func() bool { return s.status().Farms[0].Servers[0].Open == 0 })
+	}
+}
+
+// Connections to a server are kept and shared, up to their limits.
+func TestConnectionsAreKept(t *testing.T) {
+	t.Parallel()
+	b := testkit.Serve(t, testkit.Answering(ok))
+	s := start(t, farm(b.URL(), "timeouts: {keep_alive: 600ms}"), oneWorker)
+	for range 20 {
+		c := s.dial()
+		c.Send(testkit.Request("GET", "/"))
+		c.Respond("GET")
+		c.Close()
+	}
+	if n := b.Accepted(); n > 2 {
+		t.Errorf("%d connections for 20 requests, one after another", n)
+	}
+	testkit.Eventually(t, "unused connections are closed", func() bool { return b.Open() == 0 })
+}
+
+// With one connection allowed, requests take turns; who waits too long is told.
+func TestConnectionLimit(t *testing.T) {
+	t.Parallel()
+	release := make(chan struct{})
+	b := testkit.Serve(t, func(p *testkit.Peer) {
+		for {
+			p.Request()
+			<-release
+			p.Send(ok)
+		}
+	})
+	s := start(t, farm(b.URL(), "connections: {max: 1}", "timeouts: {connect: 500ms}"), oneWorker)
+	first, second := s.dial(), s.dial()
+	first.Send(testkit.Request("GET", "/first"))
+	testkit.Eventually(t, "the first has the connection", func() bool { return len(b.Heard()) == 1 })
+	second.Send(testkit.Request("GET", "/second"))
+	if m := second.Respond("GET"); m.Status() != 503 {
+		t.Errorf("beyond the limit: %s", m.Start)
+	}
+	second.Send(testkit.Request("GET", "/second"))
+	release <- struct{}{}
+	first.Respond("GET")
+	go func() { release <- struct{}{} }()
+	if m := second.Respond("GET"); m.Status() != 200 {
+		t.Errorf("when there was room: %s", m.Start)
+	}
+	if n := b.Accepted(); n != 1 {
+		t.Errorf("%d connections", n)
+	}
+}
+
+// A response that is cut off never looks complete to the client.
+func TestResponseCutOff(t *testing.T) {
+	t.Parallel()
+	const large = 4 << 20
+	part := strings.Repeat("a", large/4)
+	responses := map[string]string{
+		"length":              "HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\nabc",
+		"nothing of a length": "HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\n",
+		"large":               fmt.Sprintf("HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n%s", large, part),
+		"chunk":               "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nabc",
+		"last chunk":          "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n",
+		"trailers":            "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n0\r\nX-A: 1\r\n",
+		"a bad chunk":         "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n" + strings.Repeat("5\r\nabcde\r\n", 100_000) + "x\r\n",
+	}
+	for name, response := range responses {
+		for how, cut := range map[string]func(*testkit.Peer){"close": func(*testkit.Peer) {}, "reset": (*testkit.Peer).Reset} {
+			t.Run(name+" by "+how, func(t *testing.T) {
+				t.Parallel()
+				b := testkit.Serve(t, func(p *testkit.Peer) {
+					p.Request()
+					p.Send(response)
+					cut(p)
+				})
+				client := start(t, farm(b.URL(), "retries: 0")).dial()
+				client.Send(testkit.Request("POST", "/"))
+				if m, err := client.TryRespond("POST"); err == nil && m.Status() != 502 {
+					t.Errorf("the client takes it for whole: %s, %d bytes, trailers %q", m.Start, len(m.Body), m.Trailers)
+				}
+			})
+		}
+	}
+}
+
+// A server that says nothing, or stops in the middle, is given up in time.
+func TestServersThatStall(t *testing.T) {
+	t.Parallel()
+	const limit = 500 * time.Millisecond
+	timeouts := fmt.Sprintf("timeouts: {first_byte: %s, idle: %s}", limit, limit)
+	for name, c := range map[string]struct {
+		script  func(*testkit.Peer)
+		request string
+		status  int // 0: the response is cut off
+	}{
+		"before the head": {silent, testkit.Request("GET", "/"), 504},
+		"after the body":  {silent, testkit.Request("POST", "/", "Content-Length: 3") + "abc", 504},
+		"in the head": {func(p *testkit.Peer) {
+			p.Request()
+			p.Send("HTTP/1.1 200 OK\r\nX-A: ")
+			p.AwaitEnd()
+		}, testkit.Request("GET", "/"), 504},
+		"after an interim response": {func(p *testkit.Peer) {
+			p.Request()
+			p.Send("HTTP/1.1 102 Processing\r\n\r\n")
+			p.AwaitEnd()
+		}, testkit.Request("GET", "/"), 504},
+		"in the body": {func(p *testkit.Peer) {
+			p.Request()
+			p.Send("HTTP/1.1 200 OK\r\nContent-Length: 1000000\r\n\r\nabc")
+			p.AwaitEnd()
+		}, testkit.Request("GET", "/"), 0},
+		"in a chunk": {func(p *testkit.Peer) {
+			p.Request()
+			p.Send("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nabc")
+			p.AwaitEnd()
+		}, testkit.Request("GET", "/"), 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			b := testkit.Serve(t, c.script)
+			client := start(t, farm(b.URL(), timeouts)).dial()
+			began := time.Now()
+			client.Send(c.request)
+			m, err := client.TryRespond("GET")
+			for err == nil && m.Status() < 200 {
+				m, err = client.TryRespond("GET")
+			}
+			if err == nil && m.Status() != c.status || err != nil && c.status != 0 {
+				t.Errorf("%s, %v; want %d", m.Start, err, c.status)
+			}
+			noEarlier(t, "the end", began, limit)
+			testkit.Eventually(t, "the server is free", func() bool { return b.Open() == 0 })
+		})
+	}
+}
+
+// A server that takes nothing of an upload is given up as well.
+func TestServerThatTakesNothing(t *testing.T) {
+	t.Parallel()
+	const limit = 500 * time.Millisecond
+	over := make(chan struct{})
+	defer close(over)
+	b := testkit.Serve(t, func(p *testkit.Peer) {
+		p.Head()
+		<-over
+	})
+	client := start(t, farm(b.URL(), fmt.Sprintf("timeouts: {idle: %s, first_byte: 60s}", limit))).dial()
+	began := time.Now()
+	client.Send(testkit.Request("POST", "/", "Content-Length: 100000000"))
+	go client.TrySend(strings.Repeat("a", 100_000_000))
+	if m := client.Respond("POST"); m.Status() != 504 {
+		t.Errorf("%s", m.Start)
+	}
+	noEarlier(t, "the answer", began, limit)
+}
+
+// A server whose queue of connections is full gives 504.
+func TestConnectTimeout(t *testing.T) {
+	t.Parallel()
+	fd, err := unix.Socket(unix.AF_INET, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer unix.Close(fd)
+	if err := unix.Bind(fd, &unix.SockaddrInet4{Addr: [4]byte{127, 0, 0, 1}}); err != nil {
+		t.Fatal(err)
+	}
+	if err := unix.Listen(fd, 0); err != nil { // room for one connection, which nobody accepts
+		t.Fatal(err)
+	}
+	bound, err := unix.Getsockname(fd)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range 3 {
+		full, err := unix.Socket(unix.AF_INET, unix.SOCK_STREAM|unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer unix.Close(full)
+		unix.Connect(full, bound) // EINPROGRESS
+	}
+	const limit = 500 * time.Millisecond
+	url := fmt.Sprintf("http://127.0.0.1:%d", bound.(*unix.SockaddrInet4).Port)
+	client := start(t, farm(url, fmt.Sprintf("timeouts: {connect: %s}", limit))).dial()
+	began := time.Now()
+	client.Send(testkit.Request("GET", "/"))
+	if m := client.Respond("GET"); m.Status() != 504 {
+		t.Errorf("%s", m.Start)
+	}
+	noEarlier(t, "the answer", began, limit)
+}
+
+// An answer that comes before the end of an upload arrives whole, whatever the
+// server does with the rest.
+func TestEarlyAnswer(t *testing.T) {
+	t.Parallel()
+	file := filepath.Join(t.TempDir(), "large")
+	if err := os.WriteFile(file, noise(30<<20), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	const refusal = "HTTP/1.1 413 Too Much\r\nContent-Length: 8\r\nConnection: close\r\n\r\ntoo much"
+	for name, script := range map[string]func(*testkit.Peer){
+		"and reads on": func(p *testkit.Peer) {
+			p.Head()
+			p.Send(refusal)
+			p.AwaitEnd()
+		},
+		"in the middle": func(p *testkit.Peer) {
+			p.Head()
+			p.ReadSome(1 << 20)
+			p.Send(refusal)
+			p.AwaitEnd()
+		},
+		"and closes": func(p *testkit.Peer) {
+			p.Head()
+			p.Send(refusal)
+		},
+		"and stays, deaf": func(p *testkit.Peer) {
+			p.Head()
+			p.Send(refusal)
+			p.CloseWrite()
+			p.AwaitEnd()
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			b := testkit.Serve(t, script)
+			s := start(t, farm(b.URL()))
+			for _, expect := range []string{"Expect: 100-continue", "Expect:"} {
+				got := curl(t, "--upload-file", file, "--header", expect, "--write-out", " %{http_code}", s.url("/"))
+				if got != "too much 413" {
+					t.Errorf("curl, %s: %q", expect, got)
+				}
+			}
+			testkit.Eventually(t, "the server is free", func() bool { return b.Open() == 0 })
+		})
+	}
+}
+
+// Interim responses reach who understands them, as they come.
+func TestInterimResponses(t *testing.T) {
+	t.Parallel()
+	final := make(chan struct{}, 1)
+	b := testkit.Serve(t, func(p *testkit.Peer) {
+		for {
+			p.Request()
+			p.Send("HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 103 Early Hints\r\nLink: </a.css>; rel=preload\r\n\r\n")
+			<-final
+			p.Send(ok)
+		}
+	})
+	s := start(t, farm(b.URL()))
+	client := s.dial()
+	client.Send(testkit.Request("GET", "/"))
+	if m := client.Respond("GET"); m.Status() != 103 || m.Get("Link") != "</a.css>; rel=preload" {
+		t.Errorf("first came %s %q", m.Start, m.Fields)
+	}
+	final <- struct{}{}
+	if m := client.Respond("GET"); m.Status() != 200 {
+		t.Errorf("then came %s", m.Start)
+	}
+	old := s.dial()
+	old.Send("GET / HTTP/1.0\r\n\r\n")
+	final <- struct{}{}
+	if m := old.Respond("GET"); m.Status() != 200 {
+		t.Errorf("a client of HTTP/1.0 got %s", m.Start)
+	}
+}
+
+// Who waits for leave to send a body gets it from the server, or from us if the
+// server says nothing, or is told to keep it.
+func TestExpectContinue(t *testing.T) {
+	t.Parallel()
+	const wait = 300 * time.Millisecond
+	request := testkit.Request("POST", "/", "Content-Length: 3", "Expect: 100-continue")
+	for name, c := range map[string]struct {
+		script    func(*testkit.Peer)
+		timeouts  string
+		proceeds  bool
+		notBefore time.Duration
+		status    int
+		stays     bool
+	}{
+		"from the server": {func(p *testkit.Peer) {
+			m := p.Head()
+			p.Send("HTTP/1.1 100 Continue\r\n\r\n")
+			p.Body(m)
+			p.Send(ok)
+			p.AwaitEnd()
+		}, "timeouts: {continue: 30s}", true, 0, 200, true},
+		"from us": {testkit.Answering(ok), fmt.Sprintf("timeouts: {continue: %s}", wait), true, wait, 200, true},
+		"from us, then from the server": {func(p *testkit.Peer) {
+			p.Request()
+			p.Send("HTTP/1.1 100 Continue\r\n\r\n" + ok)
+			p.AwaitEnd()
+		}, fmt.Sprintf("timeouts: {continue: %s}", wait), true, wait, 200, true},
+		"refused": {func(p *testkit.Peer) {
+			p.Head()
+			p.Send("HTTP/1.1 401 Unauthorized\r\nContent-Length: 0\r\n\r\n")
+			p.AwaitEnd()
+		}, "timeouts: {continue: 30s}", false, 0, 401, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			b := testkit.Serve(t, c.script)
+			client := start(t, farm(b.URL(), c.timeouts)).dial()
+			began := time.Now()
+			client.Send(request)
+			if c.proceeds {
+				if m := client.Respond("POST"); m.Status() != 100 {
+					t.Fatalf("first came %s", m.Start)
+				}
+				noEarlier(t, "100", began, c.notBefore)
+				client.Send("abc")
+			}
+			if m := client.Respond("POST"); m.Status() != c.status {
+				t.Errorf("the answer: %s", m.Start)
+			}
+			if !c.stays {
+				client.Ended() // the body may come or not: nobody could tell where the next request begins
+			}
+			if seen := b.Heard()[0]; seen.Get("Expect") != "100-continue" || c.proceeds && string(seen.Body) != "abc" {
+				t.Errorf("the server saw %q %q", seen.Fields, seen.Body)
+			}
+		})
+	}
+}
