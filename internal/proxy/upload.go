@@ -104,7 +104,7 @@ func (u *upload) move() Failure {
 				return ofServer(err, SendingRequest)
 			}
 		}
-		if last {
+		if last || u.stopped { // read would set its deadline anew
 			return none
 		}
 		if f := u.read(); f.failed() {
