@@ -3,6 +3,7 @@ package engine
 import (
 	"context"
 	"os"
+	"syscall"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -20,8 +21,10 @@ type Alarm interface {
 // millisecond in each response time of an open loop.
 type timer struct {
 	file *os.File
-	fd   int
-	buf  [8]byte
+	raw  syscall.RawConn
+	set  func(fd uintptr) // applies spec; made once, so that Wait allocates nothing
+	spec unix.ItimerSpec
+	buf  [8]byte // the kernel's count of expirations
 }
 
 // newTimer makes one that no longer waits when ctx has ended.
@@ -30,18 +33,22 @@ func newTimer(ctx context.Context) (Alarm, error) {
 	if err != nil {
 		return nil, os.NewSyscallError("timerfd_create", err)
 	}
-	t := &timer{file: os.NewFile(uintptr(fd), "timerfd"), fd: fd}
-	context.AfterFunc(ctx, func() { t.file.SetReadDeadline(time.Unix(1, 0)) })
+	t := &timer{file: os.NewFile(uintptr(fd), "timerfd")}
+	if t.raw, err = t.file.SyscallConn(); err != nil {
+		return nil, err
+	}
+	t.set = func(fd uintptr) { unix.TimerfdSettime(int(fd), 0, &t.spec, nil) }
+	context.AfterFunc(ctx, func() { t.file.Close() })
 	return t, nil
 }
 
+// Wait passes over errors: only a closed file has any, and that is the run's end.
 func (t *timer) Wait(d time.Duration) {
 	if d <= 0 {
-		return
+		return // a time of zero would disarm the timer
 	}
-	spec := unix.ItimerSpec{Value: unix.NsecToTimespec(int64(d))}
-	if unix.TimerfdSettime(t.fd, 0, &spec, nil) != nil {
-		return
+	t.spec.Value = unix.NsecToTimespec(int64(d))
+	if t.raw.Control(t.set) == nil {
+		t.file.Read(t.buf[:])
 	}
-	t.file.Read(t.buf[:]) // a run that ends fails it, which is what is wanted
 }

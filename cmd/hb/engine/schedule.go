@@ -63,10 +63,10 @@ func (s *schedule) next(ctx context.Context) (due time.Time, ok bool) {
 func (s *schedule) overdue(by time.Time) int64 {
 	l := <-s.list
 	defer func() { s.list <- l }()
-	if l.next.IsZero() || !l.next.Before(by) {
+	if l.next.IsZero() || l.next.After(by) {
 		return 0
 	}
-	return int64(by.Sub(l.next).Seconds()*math.Float64frombits(s.rate.Load())) + 1
+	return int64(math.Ceil(by.Sub(l.next).Seconds() * math.Float64frombits(s.rate.Load())))
 }
 
 // waitFor waits until a time that may have gone by.

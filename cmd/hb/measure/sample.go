@@ -114,16 +114,20 @@ func (s *Sample) Merge(o *Sample) {
 	s.Received += o.Received
 	others := o.histograms()
 	for i, h := range s.histograms() {
-		(*h).Merge(*others[i])
+		if (*others[i]).TotalCount() > 0 { // most have nothing, and each is long
+			(*h).Merge(*others[i])
+		}
 	}
 }
 
 // Reset empties the sample.
 func (s *Sample) Reset() {
-	empty := Sample{}
+	var empty Sample
 	into := empty.histograms()
 	for i, h := range s.histograms() {
-		(*h).Reset()
+		if (*h).TotalCount() > 0 {
+			(*h).Reset()
+		}
 		*into[i] = *h
 	}
 	*s = empty
