@@ -3,6 +3,7 @@ package proxy
 import (
 	"errors"
 	"os"
+	"syscall"
 
 	"sluice/internal/http1"
 	"sluice/internal/segment"
@@ -109,10 +110,21 @@ func ofConnect(err error) Failure {
 	switch {
 	case errors.Is(err, os.ErrDeadlineExceeded):
 		f.Reason = segment.ConnectTimeout
-	case errors.Is(err, upstream.ErrFull):
+	case errors.Is(err, upstream.ErrFull) || isShortage(err):
 		f.Party, f.Reason = Sluice, segment.NoServer
 	}
 	return f
+}
+
+// isShortage reports whether err is this machine's lack of descriptors, ports or
+// memory, for which no server is to be blamed (socket(2), connect(2)).
+func isShortage(err error) bool {
+	for _, lack := range []error{syscall.EMFILE, syscall.ENFILE, syscall.ENOBUFS, syscall.ENOMEM, syscall.EADDRNOTAVAIL} {
+		if errors.Is(err, lack) {
+			return true
+		}
+	}
+	return false
 }
 
 // ofServer is the failure of reading from, or writing to, a server.
