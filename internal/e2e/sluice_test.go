@@ -130,6 +130,16 @@ func (s *sluice) dial() *testkit.Client {
 	return testkit.Dial(s.t, s.web())
 }
 
+// listens reports whether anybody takes connections at an address.
+func listens(address string) bool {
+	conn, err := net.Dial("tcp", address)
+	if err != nil {
+		return false
+	}
+	conn.Close()
+	return true
+}
+
 // office is a client of the admin interface.
 func (s *sluice) office() *http.Client {
 	return &http.Client{Transport: &http.Transport{

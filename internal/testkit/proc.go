@@ -5,7 +5,6 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
-	"testing"
 )
 
 // stat reads parent and group of a process (proc(5), /proc/PID/stat). The name
@@ -48,14 +47,4 @@ func Children(pid int) []int {
 // Group lists the members of a process group.
 func Group(id int) []int {
 	return processes(func(_, group int) bool { return group == id })
-}
-
-// OpenFiles counts the descriptors of a process.
-func OpenFiles(t testing.TB, pid int) int {
-	t.Helper()
-	entries, err := os.ReadDir(filepath.Join("/proc", strconv.Itoa(pid), "fd"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	return len(entries)
 }
