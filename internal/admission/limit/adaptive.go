@@ -11,7 +11,13 @@ const (
 	ditherLeast = 0.1
 	ditherMost  = 0.25
 	stepMost    = 0.5 // a centre moves by no more than this in ln at once
-	idlePairs   = 4   // pairs with demand below the limit before a surge may come
+	stepFree    = 0.4 // so far above the aim the best point is far away, and a step may be longer
+	strideLeast = 0.1
+	steady      = 0.75 // mean over peak in flight: above it the demand is a fixed crowd
+	supportAges = 0.99 // per pair without demand
+	followMost  = 0.85 // per pair: no faster does a limit follow the demand down
+	followLeast = 4    // and no lower
+	idlePairs   = 4    // pairs with demand below the limit before a surge may come
 )
 
 // adaptive is paired elasticity seeking. Time is cut into slots, slots into pairs.
@@ -34,6 +40,8 @@ type adaptive struct {
 	firstWas   Half    // which half that was; Level: none
 	evidence   evidence
 	undecided  int
+	stride     float64 // the longest step now, in ln
+	direction  float64 // sign of the last step
 	throughput float64 // good completions per second, smoothed; 0: not known
 	held       float64 // requests in flight that went with it, smoothed
 
@@ -45,7 +53,8 @@ type adaptive struct {
 func newAdaptive(b bounds, learned State) *adaptive {
 	a := &adaptive{bounds: b}
 	a.centre = b.clamp(sane(learned.Centre, 1, Unlimited, firstCentre))
-	a.supported = b.clamp(sane(learned.Supported, 1, Unlimited, a.centre))
+	a.supported = b.clamp(sane(learned.Supported, 1, Unlimited, b.min))
+	a.stride = stepMost
 	a.dither = sane(learned.Dither, ditherLeast, ditherMost, ditherStart)
 	a.mean = sane(learned.Mean, 0, math.MaxInt32, 0)
 	a.square = sane(learned.Square, a.mean*a.mean, math.MaxInt32, 2*a.mean*a.mean)
@@ -157,7 +166,7 @@ func (a *adaptive) weigh(up, down measure) Reason {
 		return Hold
 	}
 	if down.bind() < 0.5 {
-		return a.follow(max(up.peak, down.peak))
+		return a.follow(up, down)
 	}
 	spread := math.Log(up.inFlight() / down.inFlight())
 	if up.bind() < 0.5 && spread < 0.3*math.Log((1+a.dither)/(1-a.dither)) {
@@ -182,17 +191,23 @@ func (a *adaptive) weigh(up, down measure) Reason {
 	return a.seek()
 }
 
-// follow comes down to just above a demand that is below the limit, so that the
-// lower half binds again if that demand itself saturates the server. Never below
-// what evidence supported, which ages slowly.
-func (a *adaptive) follow(peak float64) Reason {
+// follow comes down to just above a demand that is below the limit. A demand that
+// hardly varies is bounded by its users, who may be many enough to overload the
+// server: there it comes down into the demand, so that the lower half binds and
+// something can be learned. Never below what evidence supported, which ages.
+func (a *adaptive) follow(up, down measure) Reason {
 	if a.idle++; a.idle >= idlePairs {
 		a.surge.armed = true
 	}
-	a.supported = a.clamp(a.supported * 0.99)
+	peak, mean := max(up.peak, down.peak), max(up.inFlight(), down.inFlight())
+	demand := 1.05*peak + 2
+	if mean > steady*peak && up.bind() < 0.05 {
+		demand = mean
+	}
 	was := a.centre
-	a.centre = max(a.centre*0.85, a.supported, min(a.centre, 1.05*peak+2))
-	a.centre = a.clamp(max(a.centre, min(4, was)))
+	a.supported = a.clamp(a.supported * supportAges)
+	a.centre = max(a.centre*followMost, a.supported, min(a.centre, demand))
+	a.centre = a.clamp(max(a.centre, min(followLeast, was)))
 	a.evidence.fade(0.8)
 	if math.Floor(a.centre) != math.Floor(was) {
 		return Demand
@@ -233,7 +248,11 @@ func (a *adaptive) seek() Reason {
 		}
 		return Hold
 	}
-	move := clamp(off*(1-1/(z*z)), -stepMost, stepMost)
+	a.pace(off)
+	move := clamp(off*(1-1/(z*z)), -a.stride, a.stride)
+	if off < stepFree {
+		move = min(move, math.Log(1+a.dither)) // no further than the upper half was tried
+	}
 	a.centre = a.clamp(a.centre * math.Exp(move))
 	if a.guard.ceiling > 0 && a.centre*(1+a.dither) > a.guard.ceiling {
 		a.guard.relax *= ceilingHaste
@@ -245,6 +264,17 @@ func (a *adaptive) seek() Reason {
 		return Climb
 	}
 	return Descend
+}
+
+// pace halves the longest step whenever the direction turns, as a bisection does,
+// and lets it grow again while it stays: no swinging to and fro over an edge.
+func (a *adaptive) pace(off float64) {
+	if off*a.direction < 0 {
+		a.stride = max(strideLeast, a.stride/2)
+	} else {
+		a.stride = min(stepMost, a.stride*1.5)
+	}
+	a.direction = off
 }
 
 // begin starts the slot that the wall clock is in, and puts its limit in force.

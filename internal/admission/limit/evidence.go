@@ -5,8 +5,10 @@ import "math"
 const (
 	elasticityAim  = 0.06 // the elasticity at which more concurrency no longer pays for its response time
 	certain        = 1.6  // standard errors from the aim before anything moves
-	evidenceMost   = 60   // memory: no more than this is believed of the past
+	evidenceMost   = 240  // memory: no more than this is believed of the past
 	surprise       = 3    // standard errors of a pair from the rest before the rest fades
+	recentKeep     = 0.8  // of what recent pairs weigh, per pair
+	recentApart    = 1.5  // standard errors between recent pairs and all, beyond which the old ones are dropped
 	dispersionGain = 0.08
 	dispersionWild = 9 // one pair counts for no more than this many dispersions
 )
@@ -19,6 +21,8 @@ type evidence struct {
 	sum        float64 // weighted sum of measured elasticities
 	dispersion float64 // variance of a measurement over that of a Poisson stream
 	last       float64 // measurement before, 0: none
+
+	recentWeight, recentSum float64 // the same of the last few pairs only
 }
 
 func (e *evidence) elasticity() float64 {
@@ -34,6 +38,8 @@ func (e *evidence) z() float64 { return (e.elasticity() - elasticityAim) * math.
 func (e *evidence) fade(by float64) {
 	e.weight *= by
 	e.sum *= by
+	e.recentWeight *= by
+	e.recentSum *= by
 }
 
 // disperse learns how much noisier the server is than a Poisson stream, from
@@ -65,7 +71,19 @@ func (e *evidence) add(s, poisson float64) {
 	weight := 1 / (e.dispersion * poisson)
 	e.weight += weight
 	e.sum += weight * s
+	e.recentWeight = recentKeep*e.recentWeight + weight
+	e.recentSum = recentKeep*e.recentSum + weight*s
+	e.renew()
 	if most := evidenceMost + weight; e.weight > most {
 		e.fade(most / e.weight)
+	}
+}
+
+// renew lets the last few pairs speak alone when all together say something else:
+// the server has changed, in steps too small to surprise.
+func (e *evidence) renew() {
+	variance := 1/e.recentWeight + 1/e.weight
+	if math.Abs(e.recentSum/e.recentWeight-e.elasticity()) > recentApart*math.Sqrt(variance) {
+		e.weight, e.sum = e.recentWeight, e.recentSum
 	}
 }

@@ -38,7 +38,7 @@ func (a *adaptive) nextSurge() Reason {
 	}
 	grown := a.slot.inFlight() / a.surge.held
 	if grown < 1.1 { // the demand does not fill it
-		return a.endSurge(a.centre)
+		return a.endSurge(a.centre, a.surge.held)
 	}
 	followed := math.Log(a.slot.rate()/a.surge.rate) / math.Log(grown)
 	switch {
@@ -46,18 +46,18 @@ func (a *adaptive) nextSurge() Reason {
 		if a.surge.misses++; a.surge.misses < 2 {
 			return Hold
 		}
-		return a.endSurge(1.1 * a.surge.held)
+		return a.endSurge(1.1*a.surge.held, a.surge.held)
 	case a.slot.bind() < 0.8:
-		return a.endSurge(a.centre)
+		return a.endSurge(a.centre, a.slot.inFlight())
 	}
 	return a.stepSurge()
 }
 
-func (a *adaptive) endSurge(centre float64) Reason {
+func (a *adaptive) endSurge(centre, supported float64) Reason {
 	a.surge = surge{}
 	a.idle = 0
 	a.centre = a.clamp(centre)
-	a.supported = a.centre
+	a.supported = a.clamp(min(supported, a.centre))
 	a.evidence.fade(0)
 	a.forget()
 	return SurgeOver
