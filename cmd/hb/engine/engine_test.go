@@ -48,7 +48,7 @@ func (b *backend) serve(conn net.Conn) {
 		} else {
 			b.paths[0].Add(1)
 		}
-		time.Sleep(b.service(request.URL.Path))
+		<-time.After(b.service(request.URL.Path))
 		if _, err := io.WriteString(conn, "HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n"); err != nil {
 			return
 		}

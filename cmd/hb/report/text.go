@@ -82,6 +82,9 @@ func writeSummary(w io.Writer, s *measure.Stage) {
 
 // writeTimes is ab's table of connection times.
 func writeTimes(w io.Writer, s *measure.Stage) {
+	if s.Requests+s.Broken() == 0 {
+		return
+	}
 	fmt.Fprintln(w, "\nTimes (ms)")
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
 	fmt.Fprintln(t, "\tmin\tmean\t±sd\tmedian\tp99\tmax\t")
