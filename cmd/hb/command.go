@@ -91,21 +91,28 @@ func run(c *cobra.Command, f *flags, args []string) error {
 // drive runs the plan, with a line of progress if somebody is there to see it.
 func drive(ctx context.Context, p *plan.Plan, quiet bool, stderr io.Writer) (*measure.Result, error) {
 	var watch func(engine.Tick)
-	if !quiet && isTerminal(stderr) {
-		progress := report.NewProgress(stderr, len(p.Stages))
+	if columns := terminal(stderr); !quiet && columns > 0 {
+		progress := report.NewProgress(stderr, len(p.Stages), columns)
 		defer progress.End()
 		watch = progress.Show
 	}
 	return engine.Run(ctx, p, engine.Outside{}, watch)
 }
 
-func isTerminal(w io.Writer) bool {
+// terminal is the width of the terminal that w is; 0 if it is none.
+func terminal(w io.Writer) (columns int) {
 	file, ok := w.(*os.File)
 	if !ok {
-		return false
+		return 0
 	}
-	_, err := unix.IoctlGetTermios(int(file.Fd()), unix.TCGETS)
-	return err == nil
+	size, err := unix.IoctlGetWinsize(int(file.Fd()), unix.TIOCGWINSZ)
+	switch {
+	case err != nil:
+		return 0
+	case size.Col == 0:
+		return 80 // it does not say; the width of old
+	}
+	return int(size.Col)
 }
 
 // reports are the files that the result goes to, opened before the run: an hour of

@@ -21,6 +21,7 @@ const (
 	panelHeight  = 7 * vg.Centimeter
 	picturePPI   = 120
 	panels       = 3
+	legendRoom   = 1.25 // of the highest curve, so that the legend stands above it
 )
 
 var (
@@ -88,7 +89,6 @@ func drawPanels(stages []*measure.Stage, c draw.Canvas) error {
 		}},
 		{"Connections", []curve{
 			{"open at most", strong, func(s *measure.Stage) float64 { return float64(s.Open) }},
-			{"opened", weak, func(s *measure.Stage) float64 { return float64(s.Connects) }},
 		}},
 	}
 	tiles := draw.Tiles{
@@ -109,6 +109,7 @@ func drawPanels(stages []*measure.Stage, c draw.Canvas) error {
 			}
 		}
 		p.X.Min, p.Y.Min = 0, 0
+		p.Y.Max *= legendRoom
 		p.Draw(tiles.At(c, 0, row))
 	}
 	return nil

@@ -153,14 +153,17 @@ func TestPicture(t *testing.T) {
 
 func TestProgress(t *testing.T) {
 	var out bytes.Buffer
-	p := NewProgress(&out, 25)
+	p := NewProgress(&out, 25, 80)
 	load := plan.Stage{Users: 30, For: 10 * time.Second}
 	p.Show(engine.Tick{Stage: -1, Load: load, Elapsed: 1500 * time.Millisecond, Last: measure.NewSample(), Span: time.Second})
 	load.For = 0
-	p.Show(engine.Tick{Stage: 2, Load: load, Elapsed: 71 * time.Second, Open: 29, Last: measured(load, 100, 3).Sample, Span: time.Second})
+	tick := engine.Tick{Stage: 2, Load: load, Elapsed: 71 * time.Second, Open: 29, Last: measured(load, 100, 3).Sample, Span: time.Second}
+	p.Show(tick)
+	NewProgress(&out, 25, 20).Show(tick)
 	p.End()
-	want := clearLine + "warm-up, 1s of 10s: 30 users, 0 open, 0.00 req/s, p50 0.000 ms, p99 0.000 ms, 0 errors" +
-		clearLine + "stage 3/25, 1m11s: 30 users, 29 open, 100.00 req/s, p50 50.015 ms, p99 99.007 ms, 3 errors" + clearLine
+	want := clearLine + "warm-up, 1s of 10s: 30 users, 0.00 req/s, 0 errors, p50 0.000 ms, p99 0.000 ms," +
+		clearLine + "3/25, 1m11s: 30 users, 100.00 req/s, 3 errors, p50 50.015 ms, p99 99.007 ms, 29" +
+		clearLine + "3/25, 1m11s: 30 use" + clearLine
 	if out.String() != want {
 		t.Errorf("got\n%q\nwant\n%q", out.String(), want)
 	}
