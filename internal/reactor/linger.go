@@ -48,7 +48,7 @@ func (g *lingering) Run() {
 			break
 		}
 		g.left -= n
-		if e != 0 || n == 0 || g.left <= 0 || c.loop.now >= c.readBy {
+		if e != 0 || n == 0 || g.left <= 0 {
 			c.Close()
 			return
 		}

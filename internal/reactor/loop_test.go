@@ -283,6 +283,15 @@ func closeWaiters(t *testing.T, l *Loop, full string) map[string]func() error {
 			}
 			return fmt.Errorf("not set")
 		},
+		"signal, and then a job": func() error {
+			l.NewSignal().Wait(0)
+			ran := false
+			l.Go(jobFunc(func() { ran = true }))
+			for !ran {
+				l.spent(turnBytes)
+			}
+			return net.ErrClosed
+		},
 		"idle": func() error {
 			ended := l.NewSignal()
 			var err error
