@@ -16,7 +16,7 @@ const (
 	steady      = 0.75 // mean over peak in flight: above it the demand is a fixed crowd
 	supportAges = 0.99 // per pair without demand
 	followMost  = 0.85 // per pair: no faster does a limit follow the demand down
-	followLeast = 4    // and no lower
+	followLeast = 10   // and no lower
 	idlePairs   = 4    // pairs with demand below the limit before a surge may come
 )
 
@@ -124,7 +124,7 @@ func (a *adaptive) jumped(wall time.Time, span float64) bool {
 // in a surge by its own age, since each step follows from the one before.
 func (a *adaptive) ended(wall time.Time) bool {
 	if a.surge.running {
-		return a.slot.age >= a.slot.length
+		return a.slot.age >= a.slot.length && (a.slot.good >= surgeSure || a.slot.age >= surgeLong*a.slot.length)
 	}
 	return slotIndex(wall, a.slot.length) != a.slot.index
 }
@@ -138,7 +138,7 @@ func (a *adaptive) close(s Sample) Reason {
 	if a.surge.running {
 		return a.nextSurge()
 	}
-	if a.surge.armed && float64(s.Queue) >= a.centre && a.slot.bind() > 0.8 && a.slot.measure.good >= surgeGood {
+	if a.surge.armed && float64(s.Queue) >= a.centre && a.slot.bind() > 0.8 && a.slot.good >= surgeGood {
 		return a.startSurge()
 	}
 	if a.slot.index&1 == 0 {
@@ -184,6 +184,7 @@ func (a *adaptive) weigh(up, down measure) Reason {
 	a.evidence.disperse(s, poisson)
 	if a.evidence.surprised(s, poisson) {
 		a.evidence.fade(0.4)
+		a.stride = stepMost
 		a.dither = max(a.dither, ditherStart)
 	}
 	a.level(up, down)
@@ -225,7 +226,8 @@ func (a *adaptive) level(up, down measure) {
 	}
 	noise := 2.5 * math.Sqrt(a.evidence.dispersion/(up.good+down.good))
 	if math.Abs(math.Log(rate/a.throughput)) > 0.25+noise {
-		a.evidence.fade(0.3)
+		a.evidence.fade(0.1)
+		a.stride = stepMost
 		a.throughput, a.held = rate, held
 		a.dither = max(a.dither, ditherStart)
 	}

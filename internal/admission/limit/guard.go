@@ -4,6 +4,7 @@ import "math"
 
 const (
 	guardSeconds  = 0.8   // and three mean response times: no sooner is throughput judged
+	guardExpected = 10    // and so many completions must have been expected
 	collapsePart  = 0.55  // of the expected throughput
 	outagePart    = 0.02  // of the expected throughput: that is not too much load, that is a standstill
 	backOff       = 0.7   // factor on the centre
@@ -20,8 +21,12 @@ type guard struct {
 	ceiling float64 // throughput broke down above it; 0: nowhere
 	relax   float64 // by which the ceiling rises, 1/s; more with each climb that it stopped
 	before  float64 // centre before an outage; 0: there is none
+	bound   window
 	failures
 }
+
+// window is a stretch of time in which the limit bound.
+type window struct{ seconds, good, expected float64 }
 
 // failures are judged in windows, since one failure is no sign of load.
 type failures struct {
@@ -54,7 +59,8 @@ func (a *adaptive) judgeFailures() Reason {
 	good, failed := f.good, f.failed
 	f.seconds, f.good, f.failed = 0, 0, 0
 	part := failed / max(1, good+failed)
-	if failed < failedLeast || part <= failedPart {
+	noise := 3 * math.Sqrt(failedPart*(1-failedPart)*(good+failed))
+	if failed < failedLeast || failed <= failedPart*(good+failed)+noise {
 		if good > 0 {
 			*f = failures{}
 		}
@@ -82,25 +88,40 @@ func (a *adaptive) judgeFailures() Reason {
 	return Failures
 }
 
-// judgeThroughput holds the slot so far against what the server did lately. It
-// does not wait for the end of a slot whose length was chosen for a healthy one.
+// judgeThroughput holds windows in which the limit bound against what the server
+// did lately. It does not wait for a pair, whose length suits a healthy server. A
+// limit below the one that went with that throughput lets less be expected.
 func (a *adaptive) judgeThroughput(s Sample) Reason {
-	age := a.slot.age
-	if a.surge.running || a.held == 0 || age < max(guardSeconds, 3*a.mean) || float64(s.InFlight) < 0.9*a.limit-1 {
+	w := &a.guard.bound
+	if a.surge.running || a.held == 0 || float64(s.InFlight) < 0.9*a.limit-1 {
+		*w = window{}
 		return Hold
 	}
-	expected := a.throughput * age * min(1, a.limit/a.held)
-	if expected < 10 || a.slot.good >= collapsePart*expected-2*math.Sqrt(a.evidence.dispersion*expected) {
+	w.seconds += s.Span
+	w.good += float64(s.Good)
+	w.expected += s.Span * a.throughput * min(1, a.limit/a.held)
+	if w.seconds < max(guardSeconds, 3*a.mean) || w.expected < guardExpected {
 		return Hold
 	}
-	if a.slot.good < outagePart*expected {
+	judged := *w
+	*w = window{}
+	switch {
+	case judged.good >= collapsePart*judged.expected-2*math.Sqrt(a.evidence.dispersion*judged.expected):
+		return Hold
+	case judged.good < outagePart*judged.expected:
 		return a.stop()
 	}
+	return a.collapse(judged.good / judged.seconds)
+}
+
+// collapse backs off, and sets a ceiling if the limit had been raised above where
+// the throughput was known.
+func (a *adaptive) collapse(rate float64) Reason {
 	if a.limit > 1.05*a.held {
 		a.guard.ceiling = max(a.min, 0.85*a.limit)
 		a.guard.relax = ceilingRelax
 	}
-	a.throughput = max(a.slot.good/age, 0.2*a.throughput)
+	a.throughput = max(rate, 0.2*a.throughput)
 	a.held = a.limit
 	a.dither = max(ditherLeast, 0.7*a.dither)
 	a.moveTo(backOff * a.centre)

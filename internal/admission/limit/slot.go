@@ -74,7 +74,6 @@ type slot struct {
 	index  int64
 	half   Half
 	age    float64 // s since it began, here
-	good   float64 // completions since it began
 	measure
 }
 
@@ -122,14 +121,12 @@ func mix(x uint64) uint64 {
 	return x ^ x>>31
 }
 
-// add counts a sample. One that began before the server had settled counts for
-// the guard only.
+// add counts a sample, unless it began before the server had settled.
 func (s *slot) add(sample Sample) {
 	if s.age >= s.skip {
 		s.measure.add(sample)
 	}
 	s.age += sample.Span
-	s.good += float64(sample.Good)
 }
 
 // whole reports whether enough of the slot was measured to say something.

@@ -4,6 +4,8 @@ import "math"
 
 const (
 	surgeGood    = 10  // completions that a slot must have to judge a step
+	surgeSure    = 100 // completions that end the slot of a step when its time is over
+	surgeLong    = 3   // slots that a step may last at most to get them
 	surgeStep    = 1.5 // factor of one step
 	surgeFollows = 0.3 // elasticity that keeps a step
 )
@@ -33,7 +35,7 @@ func (a *adaptive) stepSurge() Reason {
 
 // nextSurge judges the last step.
 func (a *adaptive) nextSurge() Reason {
-	if a.slot.measure.good < surgeGood {
+	if a.slot.good < surgeGood {
 		return Hold
 	}
 	grown := a.slot.inFlight() / a.surge.held

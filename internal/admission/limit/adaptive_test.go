@@ -1,0 +1,172 @@
+package limit_test
+
+import (
+	"math"
+	"slices"
+	"testing"
+
+	"sluice/internal/admission/limit"
+)
+
+// TestThreeProxies: equal proxies before one server get the best together, and
+// equal shares of it, each within 20 % of the mean.
+func TestThreeProxies(t *testing.T) {
+	sc := scenario{id: "three", from: 120, end: 320, best: []phase{{0, 51}}, shares: []float64{1. / 3, 1. / 3, 1. / 3}, setup: func(s *sim) {
+		blog(s)
+		s.sticky = true
+		crowd(s)
+	}}
+	best, s := sc.oracle(3).throughput(), sc.run(t, 3, wide)
+	if got := s.throughput() / best; got < 0.95 {
+		t.Errorf("together %.3f of the best, want 0.95", got)
+	}
+	mean := s.throughput() * (s.end - s.from) / 3
+	for i, p := range s.proxies {
+		if part := float64(p.done) / mean; math.Abs(part-1) > 0.2 {
+			t.Errorf("proxy %d has %.2f of its fair share, want 1 within 0.2", i, part)
+		}
+	}
+}
+
+// TestCapacityHalves: within 15 s of each change throughput is within 10 % of the
+// best at the new capacity.
+func TestCapacityHalves(t *testing.T) {
+	for _, tt := range []struct {
+		name        string
+		whole, half curve
+		best        []phase
+	}{
+		{"retrograde", usl(blogLambda, blogSigma, blogKappa), usl(blogLambda/2, blogSigma, blogKappa*4), []phase{{0, 51}, {120, 26}, {200, 51}}},
+		{"half the workers", workers(10.9, 32), workers(10.9, 16), []phase{{0, 40}, {120, 20}, {200, 40}}},
+		{"half as fast", workers(10.9, 32), workers(5.45, 32), []phase{{0, 40}}},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			sc := scenario{id: "half", from: 100, end: 240, best: tt.best, setup: func(s *sim) {
+				blog(s)
+				s.curve = tt.whole
+				crowd(s)
+				s.change(120, func() { s.curve = tt.half })
+				s.change(200, func() { s.curve = tt.whole })
+			}}
+			best, s := sc.oracle(5), sc.run(t, 5, wide)
+			for _, change := range []int{120, 200} {
+				from, to := change+15, change+40
+				if got := s.between(from, to) / best.between(from, to); got < 0.9 {
+					t.Errorf("from %d to %d s: %.3f of the best, want 0.90", from, to, got)
+				}
+			}
+		})
+	}
+}
+
+// TestHungServer: a server stands still for 20 s while requests time out; it is
+// back at work within seconds of its return.
+func TestHungServer(t *testing.T) {
+	for _, timeout := range []float64{0, 2, 5} {
+		sc := scenario{id: "hung", from: 100, end: 200, best: []phase{{0, 51}}, setup: func(s *sim) {
+			blog(s)
+			s.timeout = timeout
+			crowd(s)
+			s.change(120, func() { s.paused = true })
+			s.change(140, func() { s.paused = false })
+		}}
+		s := sc.run(t, 4, wide)
+		before := s.between(110, 120)
+		if got := s.between(120, 140); got > 0.05*before {
+			t.Fatalf("time-out %v s: %.0f/s while hung: this is no outage", timeout, got)
+		}
+		if got := s.between(146, 156) / before; got < 0.85 {
+			t.Errorf("time-out %v s: %.2f of the throughput before, 6 to 16 s after its return; want 0.85", timeout, got)
+		}
+		reasons := reasons(s.proxies[0])
+		if !slices.Contains(reasons, limit.Outage) || !slices.Contains(reasons, limit.Recovered) {
+			t.Errorf("time-out %v s: outage and recovery are not among the reasons %v", timeout, reasons)
+		}
+	}
+}
+
+// reasons are those of a proxy's decisions, in order, without Hold.
+func reasons(p *proxy) []limit.Reason {
+	var all []limit.Reason
+	for _, d := range p.trace {
+		if d.Reason != limit.Hold {
+			all = append(all, d.Reason)
+		}
+	}
+	return all
+}
+
+// TestLiars: errors that come fast must not look like work. Each backend below
+// answers some requests with an error after 1 ms.
+func TestLiars(t *testing.T) {
+	for _, tt := range []struct {
+		name   string
+		faulty func(s *sim) func(onBackend int) bool
+		best   float64 // fixed limit
+		want   float64
+	}{
+		{"refuses beyond 40", func(*sim) func(int) bool {
+			return func(n int) bool { return n >= 40 }
+		}, 40, 0.85},
+		{"one in three always", func(s *sim) func(int) bool {
+			return func(int) bool { return s.rng.Float64() < 0.33 }
+		}, 51, 0.85},
+		{"one in twenty always", func(s *sim) func(int) bool {
+			return func(int) bool { return s.rng.Float64() < 0.05 }
+		}, 51, 0.93},
+		{"everything from 110 to 130 s", func(s *sim) func(int) bool {
+			return func(int) bool { return s.now > 110 && s.now < 130 }
+		}, 51, 0.93},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			sc := scenario{id: "liar", from: 100, end: 220, best: []phase{{0, tt.best}}, setup: func(s *sim) {
+				blog(s)
+				s.faulty = tt.faulty(s)
+				crowd(s)
+			}}
+			best, s := sc.oracle(6).throughput(), sc.run(t, 6, wide)
+			if got := s.throughput() / best; got < tt.want {
+				t.Errorf("%.3f of the best, want %.2f; %v", got, tt.want, reasons(s.proxies[0]))
+			}
+		})
+	}
+}
+
+// TestClockJumps: the wall clock steps back and forth by up to hours, or runs a
+// little wrong; work goes on as if nothing had happened.
+func TestClockJumps(t *testing.T) {
+	for _, tt := range []struct {
+		name  string
+		skews []float64 // s, every 20 s from 100 s on
+		jumps int
+	}{
+		{"an hour forward", []float64{3600}, 1},
+		{"ten hours back", []float64{-36000}, 1},
+		{"to and fro", []float64{1, -1, 7200, 0, -0.5, 86400}, 6},
+		{"before 1970", []float64{-3e9}, 1},
+		{"a little", []float64{0.01, 0.02, 0.03}, 0},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			sc := scenario{id: "clock", from: 100, end: 220, best: []phase{{0, 51}}, setup: func(s *sim) {
+				blog(s)
+				crowd(s)
+				for i, skew := range tt.skews {
+					s.at(100+20*float64(i), func() { s.proxies[0].skew = skew })
+				}
+			}}
+			best, s := sc.oracle(2).throughput(), sc.run(t, 2, wide)
+			if got := s.throughput() / best; got < 0.94 {
+				t.Errorf("%.3f of the best, want 0.94", got)
+			}
+			jumps := 0
+			for _, r := range reasons(s.proxies[0]) {
+				if r == limit.ClockJump {
+					jumps++
+				}
+			}
+			if jumps != tt.jumps {
+				t.Errorf("%d jumps noticed, want %d", jumps, tt.jumps)
+			}
+		})
+	}
+}
