@@ -242,14 +242,15 @@ func (r *run) collect() *measure.Sample {
 	return sum
 }
 
-// collectRest adds to the last stage what users were at when they were told to
-// drop it, and what no user had come to.
+// collectRest adds to the last stage what users were at when it ended, whether or
+// not an answer came before they had dropped it, and what no user had come to.
 func (r *run) collectRest(result *measure.Result, end time.Time) {
 	if len(result.Stages) == 0 {
 		return
 	}
 	last := result.Stages[len(result.Stages)-1]
-	last.Merge(r.collect())
+	rest := r.collect()
+	last.Unfinished += rest.Unfinished + rest.Requests + rest.Broken()
 	if r.schedule != nil && r.plan.Requests == 0 {
 		last.Overdue = r.schedule.overdue(end)
 	}

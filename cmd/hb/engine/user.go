@@ -43,9 +43,9 @@ func (u *user) live() {
 		// Users that began at once shall not march in step.
 		wait = time.Duration(u.random.Float64() * float64(u.run.plan.Think.Mean))
 	}
-	for {
-		due, ok := u.await(wait) // 1
-		if !ok || u.number >= u.run.active.Load() {
+	for !u.surplus() {
+		due, ok := u.await(wait)                // 1
+		if !ok || due.IsZero() && u.surplus() { // what the schedule gave must be sent
 			return
 		}
 		ph, ok := u.run.claim() // 2
@@ -57,9 +57,15 @@ func (u *user) live() {
 		if ph.measured {                    // 5
 			u.recorder.Add(&u.answer, failure, due)
 		}
+		if failure != nil && failure.Kind == client.Stopped {
+			return
+		}
 		wait = u.think(failure)
 	}
 }
+
+// surplus reports whether there are users enough without this one.
+func (u *user) surplus() bool { return u.number >= u.run.active.Load() }
 
 // await waits for the time of the next request. In an open loop it says when
 // that was.
