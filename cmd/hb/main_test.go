@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"io"
+	"log"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -130,6 +131,25 @@ func TestRequests(t *testing.T) {
 		"--fail-if", "4xx>2", "--fail-if", "errors>2", "http://shop.example/orders @"+file)
 	if code != 0 || wrong.Load() != nil || strings.Count(stdout, "\n") != 2 {
 		t.Errorf("exit code %d; the server got %v\n%s%s", code, wrong.Load(), stdout, stderr)
+	}
+}
+
+func TestHTTPS(t *testing.T) {
+	server := httptest.NewUnstartedServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
+	server.Config.ErrorLog = log.New(io.Discard, "", 0)
+	server.StartTLS()
+	defer server.Close()
+	for _, c := range []struct {
+		flag, want string
+	}{
+		{"--insecure", "Good answers:           6\n"},
+		{"--insecure --no-keep-alive", "Connections opened:     6, "},
+		{"--cookies", "  TLS:                  6\n"}, // nobody vouches for the certificate
+	} {
+		args := append(strings.Fields(c.flag), "-n", "6", "-u", "2", server.URL)
+		if code, stdout, stderr := command(args...); code != 0 || !strings.Contains(stdout, c.want) {
+			t.Errorf("%s: exit code %d, no %q in\n%s%s", c.flag, code, c.want, stdout, stderr)
+		}
 	}
 }
 

@@ -51,7 +51,7 @@ type Tick struct {
 	Load    plan.Stage
 	Elapsed time.Duration   // of the stage
 	Open    int64           // connections
-	Last    *measure.Sample // since the tick before; valid during the call
+	Last    *measure.Sample // since the tick before
 	Span    time.Duration   // of Last
 }
 
@@ -230,8 +230,7 @@ func (r *run) staff(want int) {
 	}
 }
 
-// collect empties the recorders into one sample, which is valid until the next
-// call.
+// collect empties the recorders into one sample.
 func (r *run) collect() *measure.Sample {
 	sum := measure.NewSample()
 	for _, rec := range r.recorders {
