@@ -10,9 +10,9 @@ const (
 	ditherStart = 0.2 // fraction of the centre
 	ditherLeast = 0.1
 	ditherMost  = 0.25
-	stepMost    = 0.5 // a centre moves by no more than this in ln at once
-	stepFree    = 0.4 // so far above the aim the best point is far away, and a step may be longer
-	strideLeast = 0.1
+	stepMost    = 0.5  // a centre moves by no more than this in ln at once
+	stepFree    = 0.4  // so far above the aim the best point is far away, and a step may be longer
+	strideLeast = 0.1  // nor is that bound ever less than this
 	steady      = 0.75 // mean over peak in flight: above it the demand is a fixed crowd
 	supportAges = 0.99 // per pair without demand
 	followMost  = 0.85 // per pair: no faster does a limit follow the demand down

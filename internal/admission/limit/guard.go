@@ -9,8 +9,8 @@ const (
 	outagePart    = 0.02  // of the expected throughput: that is not too much load, that is a standstill
 	backOff       = 0.7   // factor on the centre
 	ceilingRelax  = 0.005 // per second
-	ceilingHaste  = 1.25
-	failedPart    = 0.1 // of completions that may fail before the limit gives way
+	ceilingHaste  = 1.25  // factor on that for each climb that the ceiling stops: it may have been a false alarm
+	failedPart    = 0.1   // of completions that may fail before the limit gives way
 	failedLeast   = 3
 	failedSeconds = 0.2 // and one mean response time: the window in which failures are counted
 	failedTries   = 3   // steps down after which failures should have become fewer

@@ -39,10 +39,10 @@ type Controller interface {
 // Sample is what all workers together saw of one server since the call before.
 // Times are seconds of a monotonic clock.
 type Sample struct {
-	Span  float64 // since the call before, s
-	Good  int64   // completions that count as work done
-	Slow  int64   // of these, the ones that took longer than Settings.Target
-	Other int64   // completions that say nothing (client gone, stream, route without admission): ignored
+	Span    float64 // since the call before, s
+	Good    int64   // completions that count as work done
+	Slow    int64   // of these, the ones that took longer than Settings.Target
+	Ignored int64   // completions that say nothing: client gone, stream, route without admission
 	// Failed are 429, 503, time-outs and connect errors: the server did not do the work.
 	Failed   int64
 	Held     float64 // integral of requests in flight over Span, request-seconds

@@ -58,7 +58,7 @@ func anything(rng *rand.Rand) limit.Sample {
 	good := rng.Int64N(1 + int64(math.Exp(rng.Float64()*10)))
 	response := math.Exp(rng.NormFloat64()*4 - 2)
 	s := limit.Sample{
-		Span: span, Good: good, Slow: rng.Int64N(good + 1), Other: rng.Int64N(3),
+		Span: span, Good: good, Slow: rng.Int64N(good + 1), Ignored: rng.Int64N(3),
 		Held: span * rng.Float64() * 2000, Bound: span * rng.Float64(),
 		Sum: float64(good) * response, Squares: float64(good) * response * response * (1 + rng.ExpFloat64()),
 		InFlight: rng.IntN(3000), Queue: rng.IntN(3000),

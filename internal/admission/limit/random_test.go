@@ -89,7 +89,10 @@ func bestOf(sc scenario, candidates []float64) float64 {
 
 // TestUnseen holds the default limit against backends that nobody tuned it on.
 func TestUnseen(t *testing.T) {
-	const backends = 60
+	backends := 60
+	if raceDetector {
+		backends = 6
+	}
 	var parts []float64
 	sum := 0.0
 	for seed := range uint64(backends) {
@@ -102,12 +105,12 @@ func TestUnseen(t *testing.T) {
 		}
 	}
 	slices.Sort(parts)
-	mean, tenth := sum/backends, parts[backends/10]
+	mean, tenth := sum/float64(backends), parts[backends/10]
 	t.Logf("mean %.4f, 10th percentile %.3f, worst %.3f", mean, tenth, parts[0])
-	if mean < 0.975 || tenth < 0.95 {
+	if !raceDetector && (mean < 0.975 || tenth < 0.95) || mean < 0.9 {
 		t.Errorf("of the best fixed limit: mean %.4f, want 0.975; 10th percentile %.3f, want 0.95", mean, tenth)
 	}
 }
 
-// unseenFrom is the first seed: fresh ones, that were used for no decision.
-const unseenFrom = 4000
+// unseenFrom is the first seed: these 60 were used for no decision.
+const unseenFrom = 6000

@@ -6,10 +6,10 @@ import (
 )
 
 const (
-	slotSeconds = 0.3 // the shortest slot; all others are this times a power of two
-	slotDoubles = 5   // the longest slot: 9.6 s
-	slotOver    = 1.15
-	slotUnder   = 0.4
+	slotSeconds = 0.3   // the shortest slot; all others are this times a power of two
+	slotDoubles = 5     // the longest slot: 9.6 s
+	slotOver    = 1.15  // a slot shorter by this factor than wanted, or
+	slotUnder   = 0.4   // longer, stays: proxies with slightly other figures agree on it
 	slotPerTime = 3     // a slot lasts this many length-biased response times
 	settlePart  = 0.375 // of that, not measured: the server still fills or empties
 	settleLeast = 0.04  // s, not measured at least
@@ -49,7 +49,7 @@ func (t times) biased() float64 {
 // measure is what happened in the measured part of a slot.
 type measure struct {
 	seconds, good, held, bound float64
-	peak                       float64
+	peak                       float64 // most in flight, as far as a step every 50 ms shows it
 }
 
 func (m *measure) add(s Sample) {
@@ -78,7 +78,7 @@ type slot struct {
 }
 
 // slotLength is the length for a wanted one: a power of two steps above, and kept
-// while it is not far too long.
+// while it is not far off.
 func slotLength(now, want float64) float64 {
 	if now > 0 && want <= slotOver*now && want > slotUnder*now {
 		return now
