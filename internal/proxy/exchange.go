@@ -52,6 +52,7 @@ type exchange struct {
 	status    int             // sent to the client; 0: none yet
 	close     bool            // the client connection ends with this answer
 	linger    bool            // and what the client still sends is read
+	cut       bool            // the answer ends with the connection, and is not whole
 
 	failure Failure
 	at      times

@@ -25,7 +25,10 @@ func (x *exchange) finish() {
 	if x.p.log != nil {
 		x.write()
 	}
-	if x.close {
+	switch {
+	case x.cut:
+		x.s.cutOff()
+	case x.close:
 		x.s.shut(x.linger || x.in.r < x.in.w || x.s.conn.Ready())
 	}
 }
@@ -128,7 +131,7 @@ func (x *exchange) end() *buffer {
 	x.s, x.in, x.snap, x.turns, x.back = nil, nil, nil, nil, nil
 	x.farm, x.server, x.conn, x.reqID = nil, nil, nil, nil
 	x.how, x.tried, x.tries, x.retries, x.fresh, x.last = 0, 0, 0, 0, false, none
-	x.begun, x.proceeded, x.status, x.close, x.linger = false, false, 0, false, false
+	x.begun, x.proceeded, x.status, x.close, x.linger, x.cut = false, false, 0, false, false, false
 	x.trusted, x.interims = false, 0
 	x.failure, x.sent, x.first = none, 0, x.first[:0]
 	return in

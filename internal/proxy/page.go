@@ -45,6 +45,7 @@ func (x *exchange) refuse() {
 	status := statuses[x.failure.Reason]
 	if x.status != 0 || x.failure.Reason == segment.ClientGone {
 		x.close, x.linger = true, false
+		x.cut = x.status != 0 && x.framing == message.UntilClose
 		return
 	}
 	if x.failure.Reason == segment.ClientTimeout || x.bodyLeft() {

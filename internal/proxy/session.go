@@ -212,6 +212,18 @@ func (u *upload) Abandon() {
 	u.done.Set()
 }
 
+// resetter is a Stream that can end in a way that looks like a failure.
+type resetter interface{ Reset() }
+
+// cutOff closes the connection so that nobody takes its end for the content's.
+func (s *session) cutOff() {
+	if conn, ok := s.conn.(resetter); ok {
+		conn.Reset()
+		return
+	}
+	s.conn.Close()
+}
+
 // shut closes the connection; linger reads what the client still sends, so that
 // the answer is not lost.
 func (s *session) shut(linger bool) {

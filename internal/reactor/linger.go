@@ -33,6 +33,16 @@ func (c *Conn) Linger(d time.Duration) {
 	c.Idle(&lingering{Conn: c, left: lingerBytes})
 }
 
+// Reset closes the connection by RST, which the peer's read reports as an error:
+// for content that ends with its connection and is not whole (RFC 9112 8). What
+// the kernel has not sent yet is lost.
+func (c *Conn) Reset() {
+	if !c.closed {
+		unix.SetsockoptLinger(c.fd, unix.SOL_SOCKET, unix.SO_LINGER, &unix.Linger{Onoff: 1}) // socket(7)
+		c.Close()
+	}
+}
+
 // Run throws away what is there; at the end of the stream, of the time or of the
 // patience it closes.
 func (g *lingering) Run() {
