@@ -16,6 +16,9 @@ type resting struct {
 
 func (r *resting) Run() {
 	*r.woken++
+	if r.Ready() { // closed
+		return
+	}
 	r.SetReadTimeout(time.Hour)
 	r.Idle(r)
 }
@@ -26,7 +29,7 @@ func TestIdleConnectionsAreSmall(t *testing.T) {
 	const most = 600 // bytes each, of 1 KiB for the whole program
 	h := newByHand(t)
 	heap, goroutines := heapInUse(), runtime.NumGoroutine()
-	h.rest(t, conns, new(int))
+	all := h.rest(t, conns, new(int))
 	each := (heapInUse() - heap) / conns
 	t.Logf("%d bytes per idle connection", each)
 	if each > most {
@@ -35,12 +38,16 @@ func TestIdleConnectionsAreSmall(t *testing.T) {
 	if now := runtime.NumGoroutine(); now > goroutines {
 		t.Errorf("%d goroutines, %d before", now, goroutines)
 	}
+	for _, c := range all {
+		c.Close() // one by one: a loop that ends would wake them all
+		h.runReady()
+	}
 }
 
 // All idle connections wake at once, again and again: what one storm has taken,
 // the next one uses.
 func TestWakeStorm(t *testing.T) {
-	const conns = 8 * keptTasks
+	const conns = 3 * keptTasks
 	h := newByHand(t)
 	woken := 0
 	heap, goroutines := heapInUse(), runtime.NumGoroutine()
@@ -62,14 +69,16 @@ func TestWakeStorm(t *testing.T) {
 }
 
 // rest makes n idle connections, which wake after at most an hour.
-func (h byHand) rest(t *testing.T, n int, woken *int) {
+func (h byHand) rest(t *testing.T, n int, woken *int) (all []*Conn) {
 	t.Helper()
 	allowDescriptors(t, uint64(n+200))
-	for range n {
-		c := h.adopt(t, silentSocket(t))
-		c.SetReadTimeout(time.Hour)
-		c.Idle(&resting{c, woken})
+	all = make([]*Conn, n)
+	for i := range all {
+		all[i] = h.adopt(t, silentSocket(t))
+		all[i].SetReadTimeout(time.Hour)
+		all[i].Idle(&resting{all[i], woken})
 	}
+	return all
 }
 
 // silentSocket is one descriptor on which nothing ever arrives. It has no peer,
