@@ -63,7 +63,8 @@ func TestWakeStorm(t *testing.T) {
 		}
 		after[storm] = heapInUse() - heap
 	}
-	if grown := (after[2] - after[1]) / conns; grown > 16 {
+	const task = 200 // bytes of the heap at the least; the runtime's own come and go
+	if grown := (after[2] - after[1]) / conns; grown > task/2 {
 		t.Errorf("each storm takes %d bytes more for each connection", grown)
 	}
 }
