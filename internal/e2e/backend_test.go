@@ -122,36 +122,42 @@ func TestConnectionLimit(t *testing.T) {
 	}
 }
 
-// A response that is cut off never looks complete to the client.
+// A response that is cut off never looks complete to the client, whichever
+// version it speaks.
 func TestResponseCutOff(t *testing.T) {
 	t.Parallel()
 	const large = 4 << 20
 	part := strings.Repeat("a", large/4)
-	responses := map[string]string{
-		"length":              "HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\nabc",
-		"nothing of a length": "HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\n",
-		"large":               fmt.Sprintf("HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n%s", large, part),
-		"chunk":               "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nabc",
-		"last chunk":          "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n",
-		"trailers":            "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n0\r\nX-A: 1\r\n",
-		"a bad chunk":         "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n" + strings.Repeat("5\r\nabcde\r\n", 100_000) + "x\r\n",
-	}
-	for name, response := range responses {
-		for how, cut := range map[string]func(*testkit.Peer){"close": func(*testkit.Peer) {}, "reset": (*testkit.Peer).Reset} {
-			t.Run(name+" by "+how, func(t *testing.T) {
-				t.Parallel()
-				b := testkit.Serve(t, func(p *testkit.Peer) {
-					p.Request()
-					p.Send(response)
-					cut(p)
-				})
-				client := start(t, farm(b.URL(), "retries: 0")).dial()
-				client.Send(testkit.Request("POST", "/"))
-				if m, err := client.TryRespond("POST"); err == nil && m.Status() != 502 {
-					t.Errorf("the client takes it for whole: %s, %d bytes, trailers %q", m.Start, len(m.Body), m.Trailers)
-				}
+	closes, resets := func(*testkit.Peer) {}, (*testkit.Peer).Reset
+	for name, c := range map[string]struct {
+		response string
+		cuts     []func(*testkit.Peer)
+	}{
+		"length":              {"HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\nabc", []func(*testkit.Peer){closes, resets}},
+		"nothing of a length": {"HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\n", []func(*testkit.Peer){closes, resets}},
+		"large":               {fmt.Sprintf("HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n%s", large, part), []func(*testkit.Peer){closes, resets}},
+		"chunk":               {"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nabc", []func(*testkit.Peer){closes, resets}},
+		"last chunk":          {"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n", []func(*testkit.Peer){closes, resets}},
+		"trailers":            {"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n0\r\nX-A: 1\r\n", []func(*testkit.Peer){closes, resets}},
+		"a bad chunk":         {"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n" + strings.Repeat("5\r\nabcde\r\n", 100_000) + "x\r\n", []func(*testkit.Peer){closes, resets}},
+		"until close":         {"HTTP/1.1 200 OK\r\n\r\nabc", []func(*testkit.Peer){resets}}, // a close would be its end
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			b := testkit.Serve(t, func(p *testkit.Peer) {
+				p.Request()
+				p.Send(c.response)
+				c.cuts[p.Number%len(c.cuts)](p)
 			})
-		}
+			s := start(t, farm(b.URL(), "retries: 0"))
+			for i := range 2 * len(c.cuts) {
+				client := s.dial()
+				client.Send(fmt.Sprintf("POST / HTTP/1.%d\r\nHost: a\r\nContent-Length: 0\r\n\r\n", 1-i/len(c.cuts)))
+				if m, err := client.TryRespond("POST"); err == nil && m.Status() != 502 {
+					t.Errorf("client %d takes it for whole: %s, %d bytes, trailers %q", i, m.Start, len(m.Body), m.Trailers)
+				}
+			}
+		})
 	}
 }
 

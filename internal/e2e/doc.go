@@ -2,6 +2,7 @@
 // clients before it and real servers behind it. It has no code but tests.
 //
 //	main_test.go      builds the binary that all tests run
+//	race_*_test.go    with the race detector inside, if the tests have it
 //	sluice_test.go    a running Sluice, and what an operator asks it
 //	nginx_test.go     nginx as a server
 //	forward_test.go   what passes: methods, bodies, fields, addresses
@@ -14,5 +15,6 @@
 //	reload_test.go    configurations come and go under load
 //	process_test.go   processes die, drain and run out of descriptors
 //	crowd_test.go     thousands of slow clients
+//	chaos_test.go     everything at once, and what is left of it
 //	admin_test.go     the admin interface and the commands
 package e2e

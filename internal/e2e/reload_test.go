@@ -24,10 +24,20 @@ func TestReloadsUnderLoad(t *testing.T) {
 	s := start(t, configurations[0]...)
 	load := testkit.StartLoad(t, s.web(), testkit.Request("GET", "/"), clients)
 	wrk := testkit.Start(t, testkit.Command{Path: testkit.Tool(t, "wrk"), Args: []string{"-t", "1", "-c", "8", "-d", "300s", s.url("/")}})
+	worker := s.workers()[0]
+	files := func() int {
+		supervisors, _ := testkit.OpenFiles(t, s.PID())
+		workers, _ := testkit.OpenFiles(t, worker)
+		return supervisors + workers
+	}
+	var before int // after each configuration has been in force once
 	for i := range reloads {
+		if i == len(configurations) {
+			before = files()
+		}
 		load.AwaitMore(t, 10)
 		s.configure(configurations[(i+1)%len(configurations)]...)
-		if i%2 == 0 {
+		if i%5 == 0 {
 			s.reload()
 		} else {
 			s.Signal(syscall.SIGHUP)
@@ -44,6 +54,10 @@ func TestReloadsUnderLoad(t *testing.T) {
 	}
 	if report := wrk.Stdout.String(); !strings.Contains(report, "requests in") || strings.Contains(report, "Socket errors") || strings.Contains(report, "Non-2xx") {
 		t.Errorf("wrk saw errors:\n%s", report)
+	}
+	const slack = 20 // connections to servers, and to the admin interface, come and go
+	if after := files(); after > before+slack {
+		t.Errorf("%d open files in supervisor and worker, and %d after %d reloads", before, after, reloads)
 	}
 	st := s.status()
 	if st.Generation != reloads+1 || st.Workers[0].Restarts != 0 {

@@ -24,14 +24,25 @@ type Client struct {
 // Every read and write on it has Patience.
 func Dial(t testing.TB, address string) *Client {
 	t.Helper()
-	conn, err := net.DialTimeout("tcp", address, Patience)
+	c, err := TryDial(t, address)
 	if err != nil {
 		t.Fatal(err)
+	}
+	return c
+}
+
+// TryDial is Dial for any goroutine, which may not end the test. Of the client's
+// methods such a goroutine may use those that return an error, and those that
+// cannot fail.
+func TryDial(t testing.TB, address string) (*Client, error) {
+	conn, err := net.DialTimeout("tcp", address, Patience)
+	if err != nil {
+		return nil, err
 	}
 	t.Cleanup(func() { conn.Close() }) // net.ErrClosed if the test did it
 	c := &Client{t: t, conn: conn, in: bufio.NewReader(conn)}
 	c.renew()
-	return c
+	return c, nil
 }
 
 func (c *Client) renew() { c.conn.SetDeadline(time.Now().Add(Patience)) }
@@ -84,10 +95,13 @@ func (c *Client) ReadSome(most int) string {
 // CloseWrite says that nothing more will be sent.
 func (c *Client) CloseWrite() {
 	c.t.Helper()
-	if err := c.conn.(*net.TCPConn).CloseWrite(); err != nil {
+	if err := c.TryCloseWrite(); err != nil {
 		c.t.Fatal(err)
 	}
 }
+
+// TryCloseWrite is CloseWrite on a connection that may have ended.
+func (c *Client) TryCloseWrite() error { return c.conn.(*net.TCPConn).CloseWrite() }
 
 // Close closes the connection.
 func (c *Client) Close() { c.conn.Close() }

@@ -5,6 +5,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"testing"
 )
 
 // stat reads parent and group of a process (proc(5), /proc/PID/stat). The name
@@ -47,4 +48,22 @@ func Children(pid int) []int {
 // Group lists the members of a process group.
 func Group(id int) []int {
 	return processes(func(_, group int) bool { return group == id })
+}
+
+// OpenFiles counts the descriptors of a process, and those among them that are
+// sockets.
+func OpenFiles(t testing.TB, pid int) (all, sockets int) {
+	t.Helper()
+	dir := filepath.Join("/proc", strconv.Itoa(pid), "fd")
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, e := range entries {
+		target, _ := os.Readlink(filepath.Join(dir, e.Name())) // empty if it was closed meanwhile
+		if strings.HasPrefix(target, "socket:") {
+			sockets++
+		}
+	}
+	return len(entries), sockets
 }
