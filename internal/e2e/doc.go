@@ -5,6 +5,7 @@
 //	race_*_test.go    with the race detector inside, if the tests have it
 //	sluice_test.go    a running Sluice, and what an operator asks it
 //	nginx_test.go     nginx as a server
+//	caddy_test.go     Caddy as a server
 //	forward_test.go   what passes: methods, bodies, fields, addresses
 //	request_test.go   requests that must be refused
 //	response_test.go  responses that must be refused

@@ -10,6 +10,8 @@ import (
 	"syscall"
 	"testing"
 
+	"golang.org/x/sys/unix"
+
 	"sluice/internal/testkit"
 )
 
@@ -145,4 +147,34 @@ func TestLogRotation(t *testing.T) {
 	if len(files) != rotations+1 || lines != tally.Good {
 		t.Errorf("%d files with %d lines for %d requests", len(files), lines, tally.Good)
 	}
+}
+
+// A disk that takes nothing slows no request, and does not hold up the end: lines
+// are dropped and counted.
+func TestLogOnAStuckDisk(t *testing.T) {
+	t.Parallel()
+	b := testkit.Serve(t, testkit.Answering(ok))
+	s := start(t, farm(b.URL()), oneWorker)
+	// A pipe that nobody reads takes 64 KiB, then nothing (pipe(7)).
+	if err := unix.Mkfifo(s.logFile(), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	pipe, err := os.OpenFile(s.logFile(), os.O_RDWR, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer pipe.Close()
+	s.configure(farm(b.URL()), oneWorker, "log: {access: {path: ./access.log, buffer: 4KiB}}")
+	s.reload()
+	load := testkit.StartLoad(t, s.web(), testkit.Request("GET", "/"), 4)
+	testkit.Eventually(t, "lines are dropped", func() bool { return s.status().Workers[0].Log_dropped > 0 })
+	load.AwaitMore(t, 1000)
+	if tally := load.Stop(); len(tally.Failures) > 0 {
+		t.Errorf("requests failed: %q", tally.Failures)
+	}
+	s.Signal(syscall.SIGTERM)
+	if code := s.ExitCode(); code != 0 {
+		t.Errorf("exit code %d", code)
+	}
+	s.AwaitAllGone()
 }

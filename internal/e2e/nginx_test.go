@@ -95,7 +95,7 @@ func answers(network, address string) bool {
 	conn.SetDeadline(time.Now().Add(testkit.Patience))
 	io.WriteString(conn, "HEAD / HTTP/1.0\r\n\r\n")
 	answer, err := io.ReadAll(conn)
-	return err == nil && strings.HasPrefix(string(answer), "HTTP/1.1 ")
+	return err == nil && strings.HasPrefix(string(answer), "HTTP/1.")
 }
 
 // store makes a file that nginx serves.

@@ -168,3 +168,31 @@ func TestListenersComeAndGo(t *testing.T) {
 		t.Errorf("on the listener that stayed: %d connections, failures %q", tally.Connections, tally.Failures)
 	}
 }
+
+// Reloads and deaths of workers at once: in the end one configuration is in force,
+// and it is the last.
+func TestReloadsAndKills(t *testing.T) {
+	t.Parallel()
+	const rounds = 5
+	var servers []*testkit.Backend
+	for i := range rounds + 1 {
+		servers = append(servers, testkit.Serve(t, named(fmt.Sprint(i))))
+	}
+	s := start(t, farm(servers[0].URL()), oneWorker)
+	for i := range rounds {
+		pid := s.workers()[0]
+		s.configure(farm(servers[i+1].URL()), oneWorker)
+		syscall.Kill(pid, syscall.SIGKILL)
+		s.Signal(syscall.SIGHUP)
+		s.Stderr.AwaitTimes(t, "configuration reloaded", i+1)
+		testkit.Eventually(t, "all is well again", func() bool {
+			st := s.status()
+			return st.Ready && st.Workers[0].PID != pid
+		})
+		c := s.dial()
+		c.Send(testkit.Request("GET", "/"))
+		if m := c.Respond("GET"); string(m.Body) != fmt.Sprint(i+1) {
+			t.Errorf("round %d: %s %q", i+1, m.Start, m.Body)
+		}
+	}
+}

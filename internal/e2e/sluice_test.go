@@ -175,7 +175,7 @@ type status struct {
 		Connections, Idle, Active int
 		Accepted, Requests        int
 		Accept_pauses             int
-		Panics                    int
+		Panics, Log_dropped       int
 		Refused                   map[string]int
 	}
 	Farms []struct {
