@@ -1,0 +1,174 @@
+package proxy
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"strings"
+	"testing"
+)
+
+// A transcript tells what passes between clients, Sluice and servers. Its lines
+// are seen from the party they name:
+//
+//	== what it shows
+//	config limits: {head: 200}       a line of the configuration
+//	farm   connections: {idle: 0}    a line of the farm
+//	servers 2                        called a and b; 1 if it is not said
+//	virtual                          not over sockets: it tells of time, or of silence
+//	c → GET / HTTP/1.1               client c sends this line, CR LF included
+//	  → Host: x                      so it goes on
+//	  →
+//	a1 ← GET / HTTP/1.1              a's first connection receives just this, then that
+//	   …
+//	a1 → HTTP/1.1 200 OK
+//	c ← (end)                        also (reset), (nothing)
+//	c → (end)                        half a close; also (close), (reset)
+//	c ← (page 502, close)            an error page of Sluice's own, and what becomes of the connection
+//	c reads 100 bytes                as they are, whatever they are
+//	wait 5s                          of virtual time
+//	a refuses                        connections; also: a hangs, a accepts
+//	drain
+//	log status=200 server=…          the next line of the access log has these
+//
+// A line that ends with \ has no CR LF. \r, \n, \t, \0 and \xHH are bytes, {300*ab}
+// repeats. In what is received … stands for any bytes of a line.
+type script struct {
+	name    string // file and title
+	config  []string
+	farm    []string
+	servers int
+	virtual bool
+	steps   []step
+}
+
+// step is one thing that happens, or must be seen.
+type step struct {
+	line  int
+	party string // c, d …; a1, a2, b1 …; empty for wait, drain, log
+	does  string // sends, gets, or the word itself
+	text  string // bytes, their pattern, or what follows the word
+}
+
+// scripts reads every transcript in testdata.
+func scripts(t *testing.T) (all []*script) {
+	t.Helper()
+	files, err := filepath.Glob("testdata/*.txt")
+	if err != nil || len(files) == 0 {
+		t.Fatalf("no transcripts: %v", err)
+	}
+	for _, name := range files {
+		text, err := os.ReadFile(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		base := strings.TrimSuffix(filepath.Base(name), ".txt")
+		var s *script
+		for i, line := range strings.Split(string(text), "\n") {
+			if title, ok := strings.CutPrefix(line, "== "); ok {
+				s = &script{name: base + "/" + title, servers: 1}
+				all = append(all, s)
+				continue
+			}
+			if strings.TrimSpace(line) == "" || strings.HasPrefix(line, "#") {
+				continue
+			}
+			if err := s.read(i+1, line); err != nil {
+				t.Fatalf("%s:%d: %q: %v", name, i+1, line, err)
+			}
+		}
+	}
+	return all
+}
+
+var traffic = regexp.MustCompile(`^([a-z]\d*)? *(→|←)(?: (.*))?$`)
+
+// read takes one line.
+func (s *script) read(number int, line string) error {
+	if m := traffic.FindStringSubmatch(strings.TrimLeft(line, " ")); m != nil {
+		party, text := m[1], m[3]
+		if party == "" {
+			party = s.steps[len(s.steps)-1].party
+		}
+		does := map[string]string{"→": "sends", "←": "gets"}[m[2]]
+		if strings.HasPrefix(text, "(") {
+			s.steps = append(s.steps, step{number, party, does + " event", strings.Trim(text, "()")})
+			return nil
+		}
+		text, err := unescape(text)
+		if err != nil {
+			return err
+		}
+		if last := len(s.steps) - 1; last >= 0 && m[1] == "" && s.steps[last].does == does {
+			s.steps[last].text += text
+			return nil
+		}
+		s.steps = append(s.steps, step{number, party, does, text})
+		return nil
+	}
+	word, rest, _ := strings.Cut(line, " ")
+	rest = strings.TrimSpace(rest)
+	switch word {
+	case "config":
+		s.config = append(s.config, rest)
+	case "farm":
+		s.farm = append(s.farm, rest)
+	case "servers":
+		n, err := strconv.Atoi(rest)
+		s.servers = n
+		return err
+	case "virtual":
+		s.virtual = true
+	case "wait", "drain", "log":
+		s.steps = append(s.steps, step{number, "", word, rest})
+	default:
+		verb, rest, _ := strings.Cut(rest, " ")
+		s.steps = append(s.steps, step{number, word, verb, rest})
+	}
+	return nil
+}
+
+var (
+	repeats = regexp.MustCompile(`\{(\d+)\*([^}]+)\}`)
+	escapes = regexp.MustCompile(`\\(x[0-9a-f]{2}|.)`)
+)
+
+// unescape makes bytes of a transcript's line.
+func unescape(text string) (string, error) {
+	end := "\r\n"
+	if open, ok := strings.CutSuffix(text, `\`); ok {
+		text, end = open, ""
+	}
+	var err error
+	text = escapes.ReplaceAllStringFunc(text, func(e string) string {
+		switch e[1] {
+		case 'r':
+			return "\r"
+		case 'n':
+			return "\n"
+		case 't':
+			return "\t"
+		case '0':
+			return "\x00"
+		case 'x':
+			b, _ := strconv.ParseUint(e[2:], 16, 8)
+			return string([]byte{byte(b)})
+		}
+		err = fmt.Errorf("no such escape: %s", e)
+		return e
+	})
+	text = repeats.ReplaceAllStringFunc(text, func(r string) string {
+		m := repeats.FindStringSubmatch(r)
+		n, _ := strconv.Atoi(m[1])
+		return strings.Repeat(m[2], n)
+	})
+	return text + end, err
+}
+
+// pattern makes an expression of what must be received.
+func pattern(text string) *regexp.Regexp {
+	quoted := regexp.QuoteMeta(text)
+	return regexp.MustCompile(`\A` + strings.ReplaceAll(quoted, "…", `[^\r\n]*`))
+}
