@@ -85,7 +85,7 @@ func (p *Pool) Stats(s *State) *segment.ServerStats { return p.at(s).stats }
 func (p *Pool) Borrow(s *Server, fresh bool) (*Conn, How, error) {
 	at := p.at(s.State)
 	if !fresh {
-		if c := at.pop(); c != nil {
+		if c := at.pop(s.State); c != nil {
 			at.stats.Reused.Inc()
 			return c, Reused, nil
 		}
@@ -195,15 +195,16 @@ func (p *Pool) push(c *Conn) {
 	p.publish(c.server, len(at.idle))
 }
 
-// pop takes the connection used last that is still good.
-func (at *place) pop() *Conn {
+// pop takes the connection to s used last that is still good. A place is a slot's,
+// which may have been another server's until a reload.
+func (at *place) pop(s *State) *Conn {
 	for n := len(at.idle); n > 0; n = len(at.idle) {
 		c := at.idle[n-1]
 		at.idle[n-1] = nil
 		at.idle = at.idle[:n-1]
 		c.taken(at)
 		c.pool.publish(c.server, n-1)
-		if !c.Ready() {
+		if c.server == s && !c.Ready() {
 			return c
 		}
 		c.pool.Discard(c)
@@ -231,7 +232,7 @@ func (c *Conn) taken(at *place) {
 // those in use end when they are given back.
 func (p *Pool) Retire(s *State) {
 	at := p.at(s)
-	for c := at.pop(); c != nil; c = at.pop() {
+	for c := at.pop(s); c != nil; c = at.pop(s) {
 		p.Discard(c)
 	}
 }

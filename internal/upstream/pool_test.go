@@ -281,3 +281,24 @@ func TestOwnIdleAllocatesNothing(t *testing.T) {
 		}
 	}
 }
+
+// TestSlotOfAnother: a server that gets the slot of one that is gone gets none of
+// its connections, even while some loop has not heard of the reload.
+func TestSlotOfAnother(t *testing.T) {
+	n := newNode(t, 2, farmOf(serve(t, "tcp", "127.0.0.1:0").url(), nil))
+	old, _ := n.borrow(t, 0)
+	n.give(t, 0, old)
+	n.mustHold(t, 1, 1)
+	next := newNode(t, 1, farmOf(serve(t, "tcp", "127.0.0.1:0").url(), nil)).server
+	for _, loop := range []int{1, 0} {
+		n.task(t, loop, func(p *Pool) {
+			c, how, err := p.Borrow(next, false)
+			if err != nil || how != New {
+				t.Errorf("loop %d: a %v connection, %v; want a new one", loop, how, err)
+				return
+			}
+			p.Discard(c)
+		})
+	}
+	n.mustHold(t, 0, 0)
+}

@@ -36,6 +36,7 @@ func (p *Pool) publish(s *State, idle int) {
 
 // waiter is a task that waits for a connection, or for leave to open one.
 type waiter struct {
+	server *State
 	signal reactor.Signal
 	most   int64 // connections that the server may have
 	conn   *Conn
@@ -70,7 +71,7 @@ func (p *Pool) fromSibling(s *State) *Conn {
 
 // yield gives an idle connection away to w on pool to. On the loop that has it.
 func (p *Pool) yield(s *State, to *Pool, w *waiter) {
-	c := p.at(s).pop()
+	c := p.at(s).pop(s)
 	if c == nil {
 		to.exec.Submit(w.signal.Set)
 		return
@@ -101,7 +102,7 @@ func (p *Pool) send(c *Conn, to *Pool, receive func(*Conn)) {
 // await waits for a connection to come free, up to the time for connecting.
 func (p *Pool) await(s *Server) (*Conn, How, error) {
 	at := p.at(s.State)
-	w := &waiter{signal: p.exec.NewSignal(), most: int64(s.Farm.Connections.Max)}
+	w := &waiter{server: s.State, signal: p.exec.NewSignal(), most: int64(s.Farm.Connections.Max)}
 	at.waiters = append(at.waiters, w)
 	p.shared.waiting[s.Slot].Add(1) // first: who finds that tasks wait must find where
 	s.waiting.Add(1)
@@ -130,7 +131,7 @@ func (p *Pool) look(s *State, w *waiter) (served bool) {
 	if w.room = s.reserve(w.most); w.room {
 		return true
 	}
-	if c := at.pop(); c != nil {
+	if c := at.pop(s); c != nil {
 		w.give(c, Reused)
 		return true
 	}
@@ -158,10 +159,10 @@ func (at *place) dropWaiter(w *waiter) {
 	}
 }
 
-// first is the task that has waited longest and has not been served.
-func (at *place) first() *waiter {
+// first is the task that has waited longest for s and has not been served.
+func (at *place) first(s *State) *waiter {
 	for _, w := range at.waiters {
-		if !w.served() {
+		if w.server == s && !w.served() {
 			return w
 		}
 	}
@@ -174,7 +175,7 @@ func (p *Pool) handOver(c *Conn) bool {
 	if c.server.waiting.Load() == 0 {
 		return false
 	}
-	if w := p.at(c.server).first(); w != nil {
+	if w := p.at(c.server).first(c.server); w != nil {
 		w.give(c, Reused)
 		return true
 	}
@@ -190,7 +191,7 @@ func (p *Pool) handOver(c *Conn) bool {
 // received gives a connection from a sibling to who waits; if nobody does any
 // more it is closed, which makes room. nil is one that was lost on the way.
 func (p *Pool) received(c *Conn, s *State) {
-	w := p.at(s).first()
+	w := p.at(s).first(s)
 	switch {
 	case c == nil:
 	case w == nil:
@@ -206,7 +207,7 @@ func (p *Pool) received(c *Conn, s *State) {
 // of the two has seen the other.
 func (p *Pool) handOverIdle(s *State) {
 	for s.waiting.Load() > 0 {
-		c := p.at(s).pop()
+		c := p.at(s).pop(s)
 		if c == nil {
 			return
 		}
@@ -237,7 +238,7 @@ func (p *Pool) room(s *State) {
 // grant lets this loop's first waiting task open a connection, if the room has
 // not been taken meanwhile.
 func (p *Pool) grant(s *State) bool {
-	w := p.at(s).first()
+	w := p.at(s).first(s)
 	if w == nil {
 		return false
 	}
