@@ -64,6 +64,29 @@ func TestAdminPages(t *testing.T) {
 	}
 }
 
+// A reload moves the admin interface; the answer to the reload itself still comes.
+func TestAdminMoves(t *testing.T) {
+	t.Parallel()
+	b := testkit.Serve(t, testkit.Answering(ok))
+	s := start(t, farm(b.URL()))
+	old := s.socket
+	next := filepath.Join(s.dir, "moved")
+	s.configure(farm(b.URL()), fmt.Sprintf("admin: {listen: %q}", "unix:"+next))
+	s.reload()
+	testkit.Eventually(t, "the old address is left", func() bool { return !answers("unix", old) })
+	s.socket = next
+	if page := s.page("/readyz"); page != "ready\n" {
+		t.Errorf("readyz: %s", page)
+	}
+	s.configure(farm(b.URL()), "admin: {listen: \"off\"}")
+	s.reload()
+	testkit.Eventually(t, "it is off", func() bool { return !answers("unix", next) })
+	s.configure(farm(b.URL()))
+	s.Signal(syscall.SIGHUP)
+	testkit.Eventually(t, "it is on again", func() bool { return answers("unix", next) })
+	curl(t, s.url("/"))
+}
+
 // readyz says no while a worker is away.
 func TestReadiness(t *testing.T) {
 	t.Parallel()

@@ -16,6 +16,10 @@ import (
 // oneWorker has all connections in one pool, so that they can be counted.
 const oneWorker = "workers: {per: machine}"
 
+// manyLoops has more loops than this machine may have CPUs, so that connections to
+// servers often move between them.
+const manyLoops = "workers: {per: machine, loops: 4}"
+
 // A server that closes a kept connection in good time costs nobody anything, and
 // one that closes it on a request only who may not ask twice (DESIGN 8.4).
 func TestKeptConnectionThatCloses(t *testing.T) {
@@ -119,6 +123,29 @@ func TestConnectionLimit(t *testing.T) {
 	}
 	if n := b.Accepted(); n != 1 {
 		t.Errorf("%d connections", n)
+	}
+}
+
+// Many requests for few connections: each gets its turn, whether the server keeps
+// its connections or not.
+func TestConnectionLimitUnderLoad(t *testing.T) {
+	t.Parallel()
+	const limit, clients = 3, 24
+	for name, fields := range map[string]string{"kept": "", "closed": "Connection: close\r\n"} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			b := testkit.Serve(t, testkit.Answering("HTTP/1.1 200 OK\r\nContent-Length: 1\r\n"+fields+"\r\na"))
+			s := start(t, farm(b.URL(), fmt.Sprintf("connections: {max: %d}", limit)), manyLoops)
+			load := testkit.StartLoad(t, s.web(), testkit.Request("GET", "/"), clients)
+			load.AwaitMore(t, 3000)
+			if tally := load.Stop(); len(tally.Failures) > 0 {
+				t.Errorf("%d of %d failed, first: %s", len(tally.Failures), tally.Good, tally.Failures[0])
+			}
+			// One that arrives where nobody waits any more is closed, and makes room.
+			if n := b.Accepted(); name == "kept" && n > clients {
+				t.Errorf("%d connections were opened, for %d at a time", n, limit)
+			}
+		})
 	}
 }
 
@@ -287,7 +314,7 @@ func TestEarlyAnswer(t *testing.T) {
 		},
 		"in the middle": func(p *testkit.Peer) {
 			p.Head()
-			p.ReadSome(1 << 20)
+			p.Read(1 << 20)
 			p.Send(refusal)
 			p.AwaitEnd()
 		},

@@ -104,7 +104,7 @@ func TestChaos(t *testing.T) {
 	t.Parallel()
 	const steadies, rounds, erratics, visits = 6, 60, 6, 80
 	b := testkit.Serve(t, moody)
-	s := start(t, farm(b.URL(), "fail_for: 0s", "timeouts: {keep_alive: 1s}"), oneWorker, "timeouts: {header: 1s, idle: 2s, body: 1s, linger: 1s}")
+	s := start(t, farm(b.URL(), "fail_for: 0s", "timeouts: {keep_alive: 1s}"), manyLoops, "timeouts: {header: 1s, idle: 2s, body: 1s, linger: 1s}")
 	_, before := testkit.OpenFiles(t, s.workers()[0])
 	seed := rand.Uint64()
 	t.Logf("seed %d", seed)

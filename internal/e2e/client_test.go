@@ -51,6 +51,22 @@ func TestHalfClosedClient(t *testing.T) {
 	}
 }
 
+// One that has sent many requests, and says that these are all, gets all answers.
+func TestHalfClosedPipeline(t *testing.T) {
+	t.Parallel()
+	b := testkit.Serve(t, testkit.Answering(ok))
+	c := start(t, farm(b.URL())).dial()
+	const requests = 200
+	c.Send(strings.Repeat(testkit.Request("GET", "/"), requests))
+	c.CloseWrite()
+	for i := range requests {
+		if m := c.Respond("GET"); m.Status() != 200 {
+			t.Errorf("answer %d: %s", i, m.Start)
+		}
+	}
+	c.Ended()
+}
+
 // A client that resets while its answer is awaited frees the server at once.
 func TestResetDuringTheWait(t *testing.T) {
 	t.Parallel()

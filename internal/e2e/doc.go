@@ -7,6 +7,7 @@
 //	nginx_test.go     nginx as a server
 //	caddy_test.go     Caddy as a server
 //	forward_test.go   what passes: methods, bodies, fields, addresses
+//	stream_test.go    what passes before a message is complete
 //	request_test.go   requests that must be refused
 //	response_test.go  responses that must be refused
 //	client_test.go    clients that are slow, leave, or wait
@@ -18,4 +19,7 @@
 //	crowd_test.go     thousands of slow clients
 //	chaos_test.go     everything at once, and what is left of it
 //	admin_test.go     the admin interface and the commands
+//
+// TestSlowCrowd brings as many clients as SLUICE_E2E_CROWD in the environment says;
+// 10000 is what Sluice must bear. The limit of open files must be above it.
 package e2e

@@ -367,7 +367,7 @@ func TestAddresses(t *testing.T) {
 		"by name":     {"localhost:0", "http://localhost:" + v4.Port(), "localhost:" + v4.Port()},
 	} {
 		t.Run(name, func(t *testing.T) {
-			s := start(t, farm(c.to, "host: server", "retries: 3"), fmt.Sprintf("listeners: [{name: web, address: %q}]", c.listen))
+			s := start(t, farm(c.to, "host: server"), fmt.Sprintf("listeners: [{name: web, address: %q}]", c.listen))
 			address := strings.Replace(s.web(), "[::]:", "127.0.0.1:", 1)
 			if body := curl(t, "--globoff", "http://"+address+"/"); body != "ok\n" {
 				t.Errorf("the answer: %q", body)

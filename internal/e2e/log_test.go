@@ -178,3 +178,22 @@ func TestLogOnAStuckDisk(t *testing.T) {
 	}
 	s.AwaitAllGone()
 }
+
+// Whoever read our standard output is gone: that is no reason to serve nobody.
+func TestLogThatNobodyReads(t *testing.T) {
+	t.Parallel()
+	b := testkit.Serve(t, testkit.Answering(ok))
+	p := testkit.Start(t, testkit.Command{Path: "/bin/sh", Args: []string{
+		"-c", `"$0" run --listen 127.0.0.1:0 --to "$1" --admin off | head -n 1`, binary, b.URL(),
+	}})
+	p.Stderr.Await(t, "msg=ready")
+	s := &sluice{Process: p, t: t}
+	address := s.address("127.0.0.1:0")
+	curl(t, "http://"+address+"/")
+	p.Stdout.Await(t, `"status":200`)
+	load := testkit.StartLoad(t, address, testkit.Request("GET", "/"), 4)
+	load.AwaitMore(t, 2000)
+	if tally := load.Stop(); len(tally.Failures) > 0 {
+		t.Errorf("requests failed: %q", tally.Failures)
+	}
+}

@@ -145,6 +145,7 @@ func (b *Backend) Heard() []*Message {
 	return slices.Clone(b.heard)
 }
 
+// note keeps a request for the test.
 func (b *Backend) note(m *Message) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -184,11 +185,13 @@ func (p *Peer) Body(m *Message) {
 	p.check(readBody(p.in, m, false))
 }
 
-// ReadSome reads at least n bytes, whatever they are.
-func (p *Peer) ReadSome(n int) {
+// Read reads n bytes.
+func (p *Peer) Read(n int) string {
 	p.renew()
-	_, err := io.CopyN(io.Discard, p.in, int64(n))
+	text := make([]byte, n)
+	_, err := io.ReadFull(p.in, text)
 	p.check(err)
+	return string(text)
 }
 
 // Send sends bytes.

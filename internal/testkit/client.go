@@ -80,6 +80,17 @@ func (c *Client) TryRespond(method string) (*Message, error) {
 	return readResponse(c.in, method)
 }
 
+// ReadHead reads the head of a response, and leaves its body.
+func (c *Client) ReadHead() *Message {
+	c.t.Helper()
+	c.renew()
+	m, err := readHead(c.in)
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	return m
+}
+
 // ReadSome reads what is there, at least one byte.
 func (c *Client) ReadSome(most int) string {
 	c.t.Helper()

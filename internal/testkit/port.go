@@ -4,6 +4,7 @@ import (
 	"math/rand/v2"
 	"net"
 	"strconv"
+	"sync/atomic"
 	"testing"
 )
 
@@ -12,14 +13,21 @@ import (
 // connection takes one between the look and the program's start.
 const (
 	firstPort = 20000
-	lastPort  = 29999
+	ports     = 10000
 )
 
-// FreePort finds a port that nobody listens on.
+// offset is where in the range FreePort begins, since tests of other packages run
+// at the same time; given counts what it has looked at.
+var (
+	offset = rand.Uint32N(ports)
+	given  atomic.Uint32
+)
+
+// FreePort finds a port that nobody listens on. It gives none twice.
 func FreePort(t testing.TB) string {
 	t.Helper()
-	for range 1000 {
-		port := strconv.Itoa(firstPort + rand.IntN(lastPort-firstPort+1))
+	for range ports {
+		port := strconv.Itoa(firstPort + int((offset+given.Add(1))%ports))
 		if l, err := net.Listen("tcp", net.JoinHostPort("", port)); err == nil {
 			l.Close()
 			return port
