@@ -102,12 +102,8 @@ func (x *exchange) splice() bool {
 	if !ok1 || !ok2 || x.framing != message.Length {
 		return false
 	}
-	idle := time.Duration(x.farm.Timeouts.Idle)
-	server.SetReadTimeout(idle)
-	client.SetWriteTimeout(x.snap.sendWithin(largeBytes))
-	n, fault, err := client.SpliceFrom(server, x.answer.Left(), func(moved int) {
-		server.SetReadTimeout(idle)
-		client.SetWriteTimeout(x.snap.sendWithin(moved))
+	n, fault, err := client.SpliceFrom(server, x.answer.Left(), time.Duration(x.farm.Timeouts.Idle), func(piece int) {
+		client.SetWriteTimeout(x.snap.sendWithin(piece))
 	})
 	x.answer.Skip(n)
 	x.sent += n

@@ -54,7 +54,7 @@ func TestNothingIsAllocated(t *testing.T) {
 			each := func(int) {}
 			return func() {
 				a.Write(p)
-				c.SpliceFrom(b, int64(len(p)), each)
+				c.SpliceFrom(b, int64(len(p)), 0, each)
 				d.Read(p)
 			}
 		}},

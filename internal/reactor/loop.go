@@ -43,7 +43,8 @@ type Loop struct {
 	spare   []*task
 	sources []registration
 	wheel   wheel
-	pipes   []pipe
+	pipes   []pipe // empty ones
+	lent    int    // pipes in use
 	scratch []byte // for bytes that are read only to be thrown away
 	batch   []unix.EpollEvent
 	stats   Stats

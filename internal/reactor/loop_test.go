@@ -268,7 +268,7 @@ func closeWaiters(t *testing.T, l *Loop, full string) map[string]func() error {
 		"await": func() error { return awaiting.Await() },
 		"write": func() error { _, err := writing.Write(make([]byte, 8<<20)); return err },
 		"splice": func() error {
-			_, _, err := to.SpliceFrom(from, 1, func(int) {})
+			_, _, err := to.SpliceFrom(from, 1, 0, func(int) {})
 			return err
 		},
 		"dial": func() error { _, err := l.Dial(Address{Path: full}, 0); return err },

@@ -3,6 +3,7 @@ package reactor
 import (
 	"errors"
 	"io"
+	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -15,20 +16,38 @@ const (
 	// smaller ones (pipe-user-pages-soft, pipe(7)): a buffer serves better then.
 	leastPipe = 64 << 10
 	keptPipes = 16 // per loop: each is two descriptors
+	// lentPipes are in use at once, per loop: 64 MiB of the kernel's memory, however
+	// many slow clients there are.
+	lentPipes = 64
 )
 
-// errSmallPipe: the user has as many pipes as the kernel likes.
-var errSmallPipe = errors.New("the kernel gives only a small pipe")
+var (
+	// errSmallPipe: the user has as many pipes as the kernel likes.
+	errSmallPipe = errors.New("the kernel gives only a small pipe")
+	// errManyPipes: lentPipes are in use.
+	errManyPipes = errors.New("the loop has as many pipes in use as it may")
+)
 
 // pipe is the kernel buffer that splice(2) moves through.
 type pipe struct{ out, in, size int }
 
-func (l *Loop) getPipe() (pipe, error) {
-	if n := len(l.pipes); n > 0 {
-		p := l.pipes[n-1]
-		l.pipes = l.pipes[:n-1]
-		return p, nil
+func (l *Loop) getPipe() (p pipe, err error) {
+	n := len(l.pipes)
+	switch {
+	case l.lent >= lentPipes:
+		return pipe{}, errManyPipes
+	case n > 0:
+		p, l.pipes = l.pipes[n-1], l.pipes[:n-1]
+	default:
+		p, err = newPipe()
 	}
+	if err == nil {
+		l.lent++
+	}
+	return p, err
+}
+
+func newPipe() (pipe, error) {
 	var fds [2]int
 	if err := unix.Pipe2(fds[:], unix.O_NONBLOCK|unix.O_CLOEXEC); err != nil {
 		return pipe{}, err
@@ -48,9 +67,10 @@ func (l *Loop) getPipe() (pipe, error) {
 	return p, nil
 }
 
-// putPipe takes back an empty pipe.
-func (l *Loop) putPipe(p pipe) {
-	if len(l.pipes) >= keptPipes {
+// putPipe takes back a pipe, to keep it if it is empty.
+func (l *Loop) putPipe(p pipe, empty bool) {
+	l.lent--
+	if !empty || len(l.pipes) >= keptPipes {
 		p.close()
 		return
 	}
@@ -63,29 +83,29 @@ func (p pipe) close() {
 }
 
 // SpliceFrom moves n bytes from src to c inside the kernel, without copying them
-// through this process (splice(2)). It returns how many arrived at c, and calls
-// each after every piece. fault says whose side failed: src's if reading, c's if
-// writing, nobody's if there was no pipe to be had.
-func (c *Conn) SpliceFrom(src *Conn, n int64, each func(moved int)) (done int64, fault *Conn, err error) {
+// through this process (splice(2)), and returns how many arrived at c. src may be
+// silent for up to idle before each piece (0: for ever); each is called with a
+// piece's size before c has to take it. fault says whose side failed: src's if
+// reading, c's if writing, nobody's if there was no pipe to be had.
+func (c *Conn) SpliceFrom(src *Conn, n int64, idle time.Duration, each func(piece int)) (done int64, fault *Conn, err error) {
 	p, err := c.loop.getPipe()
 	if err != nil {
 		return 0, nil, err
 	}
+	defer func() { c.loop.putPipe(p, fault == nil) }()
 	for done < n {
+		src.SetReadTimeout(idle)
 		in, err := src.spliceOut(p, min(n-done, int64(p.size)))
 		if err != nil {
-			p.close()
 			return done, src, err
 		}
+		each(in)
 		if err := c.spliceIn(p, in); err != nil {
-			p.close()
 			return done, c, err
 		}
 		done += int64(in)
-		each(in)
 		c.loop.spent(in)
 	}
-	c.loop.putPipe(p)
 	src.look()
 	return done, nil, nil
 }

@@ -115,7 +115,7 @@ func TestBusyTaskStarvesNobody(t *testing.T) {
 		}},
 		{"splice", func(a, b, c, d *Conn) error {
 			send(a.fd, buf)
-			_, _, err := c.SpliceFrom(b, piece, func(int) {})
+			_, _, err := c.SpliceFrom(b, piece, 0, func(int) {})
 			recv(d.fd, buf)
 			return err
 		}},
