@@ -33,14 +33,13 @@ func (x *exchange) finish() {
 	}
 }
 
-// giveBack returns the connection to the server: to the pool if the exchange was
-// whole and the server keeps it.
+// giveBack returns the connection to the server: to the pool if nothing of this
+// exchange can be left on it.
 func (x *exchange) giveBack() {
 	if x.conn == nil {
 		return
 	}
-	whole := !x.failure.failed() && x.answer.Done() && x.body.Done() && !x.upload.failure.failed() && x.back.r == x.back.w
-	if !whole || !x.resp.KeepAlive {
+	if x.failure.failed() || !x.clean() {
 		x.dropConn()
 		return
 	}
@@ -48,6 +47,21 @@ func (x *exchange) giveBack() {
 	x.p.pool.Stats(x.server.State).InFlight.Dec()
 	x.p.pool.Give(x.conn, time.Duration(x.farm.Timeouts.KeepAlive), x.farm.Connections.Idle)
 	x.conn = nil
+}
+
+// clean reports whether the server has read and written this exchange to its end
+// and keeps the connection. After a GET or HEAD with content that is not certain:
+// a server that ignores the content would read it as its next request (RFC 9110
+// 9.3.1 warns of it).
+func (x *exchange) clean() bool {
+	switch {
+	case !x.resp.KeepAlive, !x.answer.Done(), x.back.r < x.back.w:
+		return false
+	case !x.body.Done(), x.upload.failure.failed():
+		return false
+	}
+	ignorable := x.req.Method == message.GET || x.req.Method == message.HEAD
+	return !ignorable || x.body.Total() == 0
 }
 
 // dropConn closes the connection to the server.
