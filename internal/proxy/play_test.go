@@ -26,7 +26,6 @@ type stage struct {
 	proxy   *Proxy
 	pool    *upstream.Pool
 	servers *upstream.Servers
-	farm    *upstream.Farm
 	loop    segment.LoopStats
 	figures []segment.ServerStats // by server
 	log     *accesslog.Log
@@ -112,7 +111,6 @@ func (s *stage) build(cfg *config.Config) {
 		}
 		return slots[url]
 	})
-	s.farm = farms[0]
 	snapshot, err := NewSnapshot(cfg, farms)
 	if err != nil {
 		s.t.Fatal(err)
@@ -329,7 +327,7 @@ func (s *stage) compareLog(text string) error {
 	return nil
 }
 
-// end closes what is open and checks that nothing is left: bytes that nobody
+// end has the clients close and checks that nothing is left: bytes that nobody
 // expected, or anything counted as in progress.
 func (s *stage) end() {
 	for name, p := range s.parties {
@@ -347,12 +345,10 @@ func (s *stage) end() {
 		s.t.Errorf("%d sessions are left", sessions.Load())
 	}
 	s.balance()
-	for name, p := range s.parties {
-		if len(name) > 1 {
-			p.event("close")
-		}
-	}
-	s.rig.on(func() { s.pool.Retire(s.farm.Servers[0].State) })
+}
+
+// close ends what runs beside the loop, however the transcript has ended.
+func (s *stage) close() {
 	s.servers.Close()
 	s.log.Close()
 }

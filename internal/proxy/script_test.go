@@ -33,8 +33,9 @@ import (
 //	drain
 //	log status=200 server=…          the next line of the access log has these
 //
-// A line that ends with \ has no CR LF. \r, \n, \t, \0 and \xHH are bytes, {300*ab}
-// repeats. In what is received … stands for any bytes of a line.
+// ¶ is CR LF within a line. A line that ends with \ has none at its end. \r, \n, \t,
+// \0 and \xHH are bytes, {300*ab} repeats. In what is received … stands for any
+// bytes of a line.
 type script struct {
 	name    string // file and title
 	config  []string
@@ -142,6 +143,7 @@ func unescape(text string) (string, error) {
 		text, end = open, ""
 	}
 	var err error
+	text = strings.ReplaceAll(text, "¶", "\r\n")
 	text = escapes.ReplaceAllStringFunc(text, func(e string) string {
 		switch e[1] {
 		case 'r':

@@ -20,6 +20,7 @@ func TestTranscripts(t *testing.T) {
 				r := &virtual{sim: newSim(), conns: map[byte][]*simConn{}, modes: map[byte]string{}}
 				s := newStage(t, r, sc)
 				defer r.finish()
+				defer s.close()
 				s.play(sc)
 			})
 		})
@@ -124,6 +125,9 @@ func (a *actor) send(text string) {
 				return
 			}
 			n := min(len(text), c.out.window-len(c.out.sent))
+			if n == 0 {
+				panic("the transcript sends more than fits, and nobody reads")
+			}
 			c.out.sent = append(c.out.sent, text[:n]...)
 			text = text[n:]
 		})
