@@ -2,8 +2,10 @@ package e2e
 
 import (
 	"fmt"
+	"net/http"
 	"os"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 
@@ -166,6 +168,44 @@ func TestListenersComeAndGo(t *testing.T) {
 	}
 	if tally := load.Stop(); len(tally.Failures) > 0 || tally.Connections != 2 {
 		t.Errorf("on the listener that stayed: %d connections, failures %q", tally.Connections, tally.Failures)
+	}
+}
+
+// Many ask for a reload at once: all are answered, and fewer are made.
+func TestBurstOfReloads(t *testing.T) {
+	t.Parallel()
+	const askers = 20
+	old, next := testkit.Serve(t, named("old")), testkit.Serve(t, named("next"))
+	s := start(t, farm(old.URL()))
+	load := testkit.StartLoad(t, s.web(), testkit.Request("GET", "/"), 4)
+	load.AwaitMore(t, 10)
+	s.configure(farm(next.URL()))
+	var all sync.WaitGroup
+	for range askers {
+		s.Signal(syscall.SIGHUP)
+		all.Go(func() {
+			answer, err := s.office().Post("http://admin/reload", "", nil)
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			answer.Body.Close()
+			if answer.StatusCode != http.StatusOK {
+				t.Errorf("the answer: %s", answer.Status)
+			}
+		})
+	}
+	all.Wait()
+	c := s.dial()
+	c.Send(testkit.Request("GET", "/"))
+	if m := c.Respond("GET"); string(m.Body) != "next" {
+		t.Errorf("then %s %q", m.Start, m.Body)
+	}
+	if tally := load.Stop(); len(tally.Failures) > 0 || tally.Connections != 4 {
+		t.Errorf("%d connections of 4 clients, failures %q", tally.Connections, tally.Failures)
+	}
+	if n := s.status().Generation; n > 2*askers {
+		t.Errorf("%d generations for %d wishes", n, 2*askers)
 	}
 }
 
