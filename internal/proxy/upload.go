@@ -107,6 +107,9 @@ func (u *upload) move() Failure {
 		if last || u.stopped { // read would set its deadline anew
 			return none
 		}
+		if u.tooSlow() {
+			return Failure{Party: Client, Phase: ReadingBody, Reason: segment.ClientTimeout}
+		}
 		if f := u.read(); f.failed() {
 			return f
 		}
@@ -136,9 +139,6 @@ func (u *upload) read() Failure {
 		return ofClient(err, ReadingBody)
 	}
 	u.buf.w += n
-	if u.tooSlow() {
-		return Failure{Party: Client, Phase: ReadingBody, Reason: segment.ClientTimeout}
-	}
 	return none
 }
 
