@@ -141,7 +141,6 @@ func (x *exchange) end() *buffer {
 		x.upload.buf, x.upload.started, x.upload.failure = nil, false, none
 	}
 	p.buffers.put(x.back)
-	x.req.Reset() // another client's request must not be seen through this one's
 	x.s, x.in, x.snap, x.turns, x.back = nil, nil, nil, nil, nil
 	x.farm, x.server, x.conn, x.reqID = nil, nil, nil, nil
 	x.how, x.tried, x.tries, x.retries, x.fresh, x.last = 0, 0, 0, 0, false, none
