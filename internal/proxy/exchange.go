@@ -113,6 +113,7 @@ func (x *exchange) accept() bool {
 	x.identify()
 	switch {
 	case r.Method == message.CONNECT, r.Upgrade != nil:
+		x.close, x.linger = true, true // what follows may be meant for the other end of a tunnel
 		return x.fail(Failure{Party: Client, Phase: ReadingHead, Reason: segment.NotImplemented})
 	case r.MaxForwards == 0: // only OPTIONS and TRACE have it
 		x.answerHere()

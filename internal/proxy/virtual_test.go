@@ -53,8 +53,6 @@ func (r *virtual) wait(d time.Duration)       { time.Sleep(d) }
 // settled has everything come to rest, then looks.
 func (r *virtual) settled(cond func() bool) bool {
 	synctest.Wait()
-	r.mu.Lock()
-	defer r.mu.Unlock()
 	return cond()
 }
 
@@ -88,6 +86,8 @@ func (r *virtual) client(s *stage) party {
 }
 
 func (r *virtual) server(letter byte, nth int) party {
+	r.mu.Lock()
+	defer r.mu.Unlock()
 	if list := r.conns[letter]; nth <= len(list) {
 		return &actor{r, list[nth-1]}
 	}
@@ -151,6 +151,8 @@ func (a *actor) event(what string) {
 }
 
 func (a *actor) received() (text, ended string) {
+	a.r.mu.Lock()
+	defer a.r.mu.Unlock()
 	in := a.c.in
 	switch {
 	case in.dead:
