@@ -4,7 +4,9 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"strconv"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -60,8 +62,10 @@ func Start(t testing.TB, c Command) *Process {
 	p.cmd.Dir = c.Dir
 	p.cmd.Env = append(os.Environ(), c.Env...)
 	p.cmd.Stdout, p.cmd.Stderr = stdout, stderr
-	p.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
-	err := p.cmd.Start()
+	p.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
+	started := make(chan error)
+	starter() <- func() { started <- p.cmd.Start() }
+	err := <-started
 	stdout.Close()
 	stderr.Close()
 	if err != nil {
@@ -71,6 +75,20 @@ func Start(t testing.TB, c Command) *Process {
 	t.Cleanup(p.end)
 	return p
 }
+
+// starter is one thread that starts every process and never ends. Pdeathsig, which
+// leaves nothing behind if the test itself is killed, is sent when the thread that
+// forked ends (PR_SET_PDEATHSIG, prctl(2)), and Go's threads come and go.
+var starter = sync.OnceValue(func() chan<- func() {
+	work := make(chan func())
+	go func() {
+		runtime.LockOSThread()
+		for start := range work {
+			start()
+		}
+	}()
+	return work
+})
 
 // wait is a goroutine that ends with the program.
 func (p *Process) wait() {
