@@ -426,7 +426,7 @@ func TestExpectContinue(t *testing.T) {
 			if !c.stays {
 				client.Ended() // the body may come or not: nobody could tell where the next request begins
 			}
-			if seen := b.Heard()[0]; seen.Get("Expect") != "100-continue" || c.proceeds && string(seen.Body) != "abc" {
+			if seen := b.Request(t, 0); seen.Get("Expect") != "100-continue" || c.proceeds && string(seen.Body) != "abc" {
 				t.Errorf("the server saw %q %q", seen.Fields, seen.Body)
 			}
 		})

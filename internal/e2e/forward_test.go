@@ -218,7 +218,7 @@ func TestTrailers(t *testing.T) {
 	if string(m.Body) != "back" || m.Trailer("X-Sum") != "8" || m.Trailer("Content-Length") != "" || m.Get("Trailer") != "X-Sum" {
 		t.Errorf("the client got %q %q, trailers %q", m.Fields, m.Body, m.Trailers)
 	}
-	seen := b.Heard()[0]
+	seen := b.Request(t, 0)
 	if string(seen.Body) != "abc" || seen.Trailer("X-Check") != "7" || seen.Trailer("Host") != "" || seen.Get("TE") != "trailers" {
 		t.Errorf("the server got %q %q, trailers %q", seen.Fields, seen.Body, seen.Trailers)
 	}
@@ -257,8 +257,10 @@ func TestForwardingFields(t *testing.T) {
 			client := s.dial()
 			before := len(b.Heard())
 			client.Send(testkit.Request("GET", "/", c.fields...))
-			client.Respond("GET")
-			seen := b.Heard()[before]
+			if m := client.Respond("GET"); m.Status() != 200 {
+				t.Fatalf("%s %s", m.Start, m.Body)
+			}
+			seen := b.Request(t, before)
 			var got []string
 			for _, name := range names {
 				got = append(got, seen.Get(name))
@@ -284,7 +286,7 @@ func TestConnectionFields(t *testing.T) {
 		"X-Mine: 1", "Keep-Alive: 5", "Proxy-Connection: close", "Upgrade: h2c", "HTTP2-Settings: AAA", "Content-Length: 2",
 		"Cookie: c=1", "Authorization: basic x", "X-End: one", "X-End: two", "Accept: */*"), "hi")
 	m := c.Respond("POST")
-	seen := b.Heard()[0]
+	seen := b.Request(t, 0)
 	for _, name := range []string{"X-Mine", "Keep-Alive", "Proxy-Connection", "Upgrade", "HTTP2-Settings", "Connection"} {
 		if v := seen.All(name); v != nil {
 			t.Errorf("the server sees %s: %q", name, v)
@@ -318,8 +320,10 @@ func TestHost(t *testing.T) {
 		client := s.dial()
 		before := len(b.Heard())
 		client.Send(c.request)
-		client.Respond("GET")
-		seen := b.Heard()[before]
+		if m := client.Respond("GET"); m.Status() != 200 {
+			t.Fatalf("%s %s", m.Start, m.Body)
+		}
+		seen := b.Request(t, before)
 		if seen.Target() != c.target || !slices.Equal(seen.All("Host"), []string{c.want}) {
 			t.Errorf("%q with %s: the server sees %q, Host %q", c.request, c.host, seen.Start, seen.All("Host"))
 		}
@@ -349,8 +353,8 @@ func TestMaxForwards(t *testing.T) {
 	c.Send(testkit.Request("OPTIONS", "/", "Max-Forwards: 3"), testkit.Request("GET", "/", "Max-Forwards: 0"))
 	c.Respond("OPTIONS")
 	c.Respond("GET")
-	if seen := b.Heard(); seen[0].Get("Max-Forwards") != "2" || seen[1].Get("Max-Forwards") != "0" {
-		t.Errorf("the server sees %q and %q", seen[0].Fields, seen[1].Fields)
+	if first, second := b.Request(t, 0), b.Request(t, 1); first.Get("Max-Forwards") != "2" || second.Get("Max-Forwards") != "0" {
+		t.Errorf("the server sees %q and %q", first.Fields, second.Fields)
 	}
 }
 
@@ -374,10 +378,10 @@ func TestAddresses(t *testing.T) {
 			}
 		})
 	}
-	if seen := v6.Heard(); len(seen) != 1 || seen[0].Get("X-Forwarded-For") != "::1" || seen[0].Get("Host") != v6.Address() {
-		t.Errorf("the server on IPv6 sees %q", seen[0].Fields)
+	if seen := v6.Request(t, 0); seen.Get("X-Forwarded-For") != "::1" || seen.Get("Host") != v6.Address() {
+		t.Errorf("the server on IPv6 sees %q", seen.Fields)
 	}
-	if seen := unix.Heard(); len(seen) != 1 || seen[0].Get("X-Forwarded-For") != "127.0.0.1" || seen[0].Get("Host") != "localhost" {
-		t.Errorf("the server on a Unix socket sees %q", seen[0].Fields)
+	if seen := unix.Request(t, 0); seen.Get("X-Forwarded-For") != "127.0.0.1" || seen.Get("Host") != "localhost" {
+		t.Errorf("the server on a Unix socket sees %q", seen.Fields)
 	}
 }

@@ -52,7 +52,11 @@ func startLimited(t testing.TB, files int, sections ...string) *sluice {
 	dir := shortDir(t)
 	s := &sluice{t: t, dir: dir, file: filepath.Join(dir, "sluice.yaml"), socket: filepath.Join(dir, "admin")}
 	s.configure(sections...)
-	t.Cleanup(s.sound) // after the processes have ended
+	t.Cleanup(func() { // after the processes have ended
+		if s.Process != nil {
+			s.sound()
+		}
+	})
 	s.Process = testkit.Start(t, testkit.Command{
 		Path: binary, Args: []string{"run", "--config", s.file}, MostFiles: files, Dir: dir,
 	})

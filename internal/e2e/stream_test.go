@@ -88,7 +88,7 @@ func TestByteByByte(t *testing.T) {
 			if m.Status() != 200 || string(m.Body) != "ok\n" {
 				t.Errorf("%q answered with %q: %s %q", request, responses[n], m.Start, m.Body)
 			}
-			if seen := b.Heard()[before]; request[0] == 'P' && string(seen.Body) != "abc" {
+			if seen := b.Request(t, before); request[0] == 'P' && string(seen.Body) != "abc" {
 				t.Errorf("%q: the server saw %q", request, seen.Body)
 			}
 		}

@@ -145,6 +145,16 @@ func (b *Backend) Heard() []*Message {
 	return slices.Clone(b.heard)
 }
 
+// Request is the nth request that has come, from 0. The test fails if it has not.
+func (b *Backend) Request(t testing.TB, n int) *Message {
+	t.Helper()
+	heard := b.Heard()
+	if n >= len(heard) {
+		t.Fatalf("the server was to get request %d, and got %d requests", n, len(heard))
+	}
+	return heard[n]
+}
+
 // note keeps a request for the test.
 func (b *Backend) note(m *Message) {
 	b.mu.Lock()
