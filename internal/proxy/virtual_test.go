@@ -17,7 +17,7 @@ func TestTranscripts(t *testing.T) {
 	for _, sc := range scripts(t) {
 		t.Run(sc.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				r := &virtual{sim: newSim(), conns: map[byte][]*simConn{}, modes: map[byte]string{}}
+				r := newVirtual()
 				s := newStage(t, r, sc)
 				defer r.finish()
 				defer s.close()
@@ -34,6 +34,10 @@ type virtual struct {
 	modes map[byte]string
 	all   []*simConn
 	peers uint16
+}
+
+func newVirtual() *virtual {
+	return &virtual{sim: newSim(), conns: map[byte][]*simConn{}, modes: map[byte]string{}}
 }
 
 // documentation is the network of all addresses here (RFC 5737).
