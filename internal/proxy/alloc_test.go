@@ -1,0 +1,275 @@
+package proxy
+
+import (
+	"fmt"
+	"net/netip"
+	"runtime"
+	"strings"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"sluice/internal/accesslog"
+	"sluice/internal/config"
+	"sluice/internal/reactor"
+	"sluice/internal/segment"
+	"sluice/internal/upstream"
+)
+
+// bare is a loop with one client and one server, whose ends the test holds as
+// descriptors: it reads and writes them without an allocation of its own.
+type bare struct {
+	loop    *reactor.Loop
+	proxy   *Proxy
+	figures segment.LoopStats
+	server  segment.ServerStats
+	client  int
+	backend int
+	buf     [64 << 10]byte
+}
+
+// newBare starts it. The access log goes to a file, or is off.
+func newBare(t testing.TB, logPath string) *bare {
+	t.Helper()
+	b := &bare{}
+	var err error
+	if b.loop, err = reactor.New(reactor.Options{Panicked: b.panicked}); err != nil {
+		t.Fatal(err)
+	}
+	go b.loop.Run()
+	t.Cleanup(b.loop.Close)
+	dialled := 0
+	dialled, b.backend = socketPair(t)
+	t.Cleanup(func() { unix.Close(b.backend) })
+	dial := func(reactor.Address, time.Duration) (reactor.Stream, error) {
+		return b.loop.Adopt(dialled, netip.AddrPort{})
+	}
+	cfg, err := config.Simple(":8080", "http://127.0.0.1:9")
+	if err != nil {
+		t.Fatal(err)
+	}
+	cfg.Limits.Requests = 0
+	servers := upstream.NewServers()
+	farms, _ := servers.Apply(cfg, func(string, string) int { return 0 })
+	servers.Close() // nothing is resolved, and the resolver allocates
+	snapshot, err := NewSnapshot(cfg, farms)
+	if err != nil {
+		t.Fatal(err)
+	}
+	cfg.Log.Access.Path = logPath
+	log, err := accesslog.Open(cfg.Log.Access, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { log.Close() })
+	near := 0
+	near, b.client = socketPair(t)
+	t.Cleanup(func() { unix.Close(b.client) })
+	b.on(func() {
+		pool := upstream.NewPool(b.loop, dial, nil, func(int) *segment.ServerStats { return &b.server }, new(segment.Counter))
+		b.proxy = New(b.loop, pool, &b.figures, Place{})
+		b.proxy.LogTo(log.Writer(0, &b.figures.LogDropped))
+		b.proxy.Apply(snapshot)
+		if c, err := b.loop.Adopt(near, netip.AddrPort{}); err == nil {
+			b.serve(c)
+		}
+	})
+	return b
+}
+
+// serve hands a client's connection to the proxy. On the loop.
+func (b *bare) serve(s reactor.Stream) {
+	b.proxy.Serve(s, netip.MustParseAddrPort("192.0.2.1:5001"), &Listener{Name: "web", Port: "8080"})
+}
+
+// on runs f on the loop and returns when it has run.
+func (b *bare) on(f func()) {
+	done := make(chan struct{})
+	b.loop.Submit(func() { defer close(done); f() })
+	<-done
+}
+
+// panicked is what a worker does with a panic.
+func (b *bare) panicked(job reactor.Job, _ any, _ []byte) {
+	b.figures.Panics.Inc()
+	if job, ok := job.(interface{ Abandon() }); ok {
+		job.Abandon()
+	}
+}
+
+// socketPair is two connected sockets: one for the loop, and a blocking one for
+// the test, which closes it.
+func socketPair(t testing.TB) (near, far int) {
+	t.Helper()
+	fds, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := unix.SetNonblock(fds[0], true); err != nil {
+		t.Fatal(err)
+	}
+	return fds[0], fds[1]
+}
+
+// pass sends bytes into one end and awaits n bytes at the other.
+func (b *bare) pass(from int, bytes []byte, to, n int) error {
+	if _, err := unix.Write(from, bytes); err != nil {
+		return err
+	}
+	for got := 0; got < n; {
+		m, err := unix.Read(to, b.buf[got:])
+		if m <= 0 {
+			return fmt.Errorf("%d of %d bytes came: %w", got, n, err)
+		}
+		got += m
+	}
+	return nil
+}
+
+// TestExchangeAllocatesNothing: whole exchanges on warm connections.
+func TestExchangeAllocatesNothing(t *testing.T) {
+	for _, c := range []struct{ name, request, response string }{
+		{"GET", crlf("GET /a?b=c HTTP/1.1|Host: www.example|User-Agent: test|Accept: */*||"), crlf("HTTP/1.1 200 OK|Content-Length: 5|Content-Type: text/plain||hello")},
+		{"small POST", crlf("POST /a HTTP/1.1|Host: www.example|Content-Length: 5||hello"), crlf("HTTP/1.1 200 OK|Content-Length: 5||hello")},
+		{"chunked POST", crlf("POST /a HTTP/1.1|Host: www.example|Transfer-Encoding: chunked||5|hello|0||"), crlf("HTTP/1.1 200 OK|Content-Length: 5||hello")},
+		{"chunked response", crlf("GET / HTTP/1.1|Host: www.example||"), crlf("HTTP/1.1 200 OK|Transfer-Encoding: chunked||5|hello|3|you|0||")},
+		{"HEAD", crlf("HEAD / HTTP/1.1|Host: www.example||"), crlf("HTTP/1.1 200 OK|Content-Length: 5||")},
+		{"large head", crlf("GET / HTTP/1.1|Host: www.example|Cookie: " + strings.Repeat("a", 6000) + "||"), crlf("HTTP/1.1 200 OK|Content-Length: 5||hello")},
+	} {
+		for _, log := range []string{"off", "file"} {
+			t.Run(c.name+", log "+log, func(t *testing.T) {
+				path := log
+				if log == "file" {
+					path = t.TempDir() + "/access.log"
+				}
+				mustAllocateNothing(t, newBare(t, path), []byte(c.request), []byte(c.response))
+			})
+		}
+	}
+}
+
+func mustAllocateNothing(t *testing.T, b *bare, request, response []byte) {
+	t.Helper()
+	var failed error
+	toServer, toClient := lengths(t, b, request, response)
+	exchange := func() {
+		if err := b.pass(b.client, request, b.backend, toServer); err != nil && failed == nil {
+			failed = err
+		}
+		if err := b.pass(b.backend, response, b.client, toClient); err != nil && failed == nil {
+			failed = err
+		}
+	}
+	for range 100 { // every buffer and list has its size
+		exchange()
+	}
+	n := testing.AllocsPerRun(500, exchange)
+	if failed != nil {
+		t.Fatal(failed)
+	}
+	if n != 0 {
+		t.Errorf("%v allocations for an exchange", n)
+	}
+	if got := b.server.Reused.Load(); got < 600 {
+		t.Errorf("the connection was used again %d times", got)
+	}
+}
+
+// lengths lets one exchange pass and tells how long its messages are on the other
+// side: they come in one write each.
+func lengths(t *testing.T, b *bare, request, response []byte) (toServer, toClient int) {
+	t.Helper()
+	once := func(from int, bytes []byte, to int) int {
+		if _, err := unix.Write(from, bytes); err != nil {
+			t.Fatal(err)
+		}
+		n, err := unix.Read(to, b.buf[:])
+		if err != nil || n == 0 {
+			t.Fatalf("nothing came: %v", err)
+		}
+		return n
+	}
+	return once(b.client, request, b.backend), once(b.backend, response, b.client)
+}
+
+// BenchmarkExchange is a GET and its small answer, socket calls of all four sides
+// included.
+func BenchmarkExchange(b *testing.B) {
+	r := newBare(b, "off")
+	request := []byte(crlf("GET / HTTP/1.1|Host: www.example||"))
+	response := []byte(crlf("HTTP/1.1 200 OK|Content-Length: 5|Date: now||hello"))
+	b.ReportAllocs()
+	for b.Loop() {
+		if err := r.pass(r.client, request, r.backend, 1); err != nil {
+			b.Fatal(err)
+		}
+		if err := r.pass(r.backend, response, r.client, 1); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
+
+// idleBytes is the most that an idle session may cost: its struct, its
+// connection's, and its share of the loop's tables.
+const idleBytes = 1 << 10
+
+// TestIdleSession: ten thousand connections that have been served and now wait.
+func TestIdleSession(t *testing.T) {
+	sessions := 10_000
+	var most unix.Rlimit
+	if err := unix.Getrlimit(unix.RLIMIT_NOFILE, &most); err != nil {
+		t.Fatal(err)
+	}
+	most.Cur = most.Max
+	if err := unix.Setrlimit(unix.RLIMIT_NOFILE, &most); err != nil {
+		t.Fatal(err)
+	}
+	if room := int(most.Max)/2 - 100; room < sessions {
+		sessions = room
+	}
+	b := newBare(t, "off")
+	request := []byte(crlf("GET / HTTP/1.1|Host: www.example||"))
+	response := []byte(crlf("HTTP/1.1 200 OK|Content-Length: 5|Date: now||hello"))
+	clients := make([]int, 0, sessions)
+	defer func() {
+		for _, fd := range clients {
+			unix.Close(fd)
+		}
+	}()
+	before := inUse()
+	for range sessions {
+		near, far := socketPair(t)
+		clients = append(clients, far)
+		b.on(func() {
+			if c, err := b.loop.Adopt(near, netip.AddrPort{}); err == nil {
+				b.serve(c)
+			}
+		})
+		if err := b.pass(far, request, b.backend, 1); err != nil {
+			t.Fatal(err)
+		}
+		if err := b.pass(b.backend, response, far, 1); err != nil {
+			t.Fatal(err)
+		}
+	}
+	b.on(func() {}) // the last one has let go of its task
+	if idle := b.figures.Idle.Load(); idle != int64(sessions)+1 {
+		t.Errorf("%d sessions are idle, want %d", idle, sessions+1)
+	}
+	if each := (inUse() - before) / int64(sessions); each > idleBytes {
+		t.Errorf("%d bytes for each of %d idle sessions, want at most %d", each, sessions, idleBytes)
+	} else {
+		t.Logf("%d bytes for each of %d idle sessions", each, sessions)
+	}
+	runtime.KeepAlive(b)
+}
+
+// inUse is the memory in use for objects and stacks.
+func inUse() int64 {
+	runtime.GC()
+	runtime.GC()
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	return int64(m.HeapAlloc + m.StackInuse)
+}
