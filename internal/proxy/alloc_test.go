@@ -1,6 +1,7 @@
 package proxy
 
 import (
+	"errors"
 	"fmt"
 	"net/netip"
 	"runtime"
@@ -149,15 +150,44 @@ func TestExchangeAllocatesNothing(t *testing.T) {
 	}
 }
 
+// TestPiecesAllocateNothing: bodies whose pieces come one by one.
+func TestPiecesAllocateNothing(t *testing.T) {
+	b := newBare(t, "off")
+	steps := []struct {
+		from, to *int
+		bytes    []byte
+	}{
+		{&b.client, &b.backend, []byte(crlf("POST / HTTP/1.1|Host: x|Transfer-Encoding: chunked||"))},
+		{&b.client, &b.backend, []byte(crlf("5|hello|"))},
+		{&b.client, &b.backend, []byte(crlf("0||"))},
+		{&b.backend, &b.client, []byte(crlf("HTTP/1.1 200 OK|Transfer-Encoding: chunked||"))},
+		{&b.backend, &b.client, []byte(crlf("5|hello|"))},
+		{&b.backend, &b.client, []byte(crlf("0||"))},
+	}
+	mustNotAllocate(t, b, func() (err error) {
+		for _, s := range steps {
+			err = errors.Join(err, b.pass(*s.from, s.bytes, *s.to, 1))
+		}
+		return err
+	})
+}
+
 func mustAllocateNothing(t *testing.T, b *bare, request, response []byte) {
 	t.Helper()
-	var failed error
 	toServer, toClient := lengths(t, b, request, response)
-	exchange := func() {
-		if err := b.pass(b.client, request, b.backend, toServer); err != nil && failed == nil {
-			failed = err
+	mustNotAllocate(t, b, func() error {
+		if err := b.pass(b.client, request, b.backend, toServer); err != nil {
+			return err
 		}
-		if err := b.pass(b.backend, response, b.client, toClient); err != nil && failed == nil {
+		return b.pass(b.backend, response, b.client, toClient)
+	})
+}
+
+func mustNotAllocate(t *testing.T, b *bare, once func() error) {
+	t.Helper()
+	var failed error
+	exchange := func() {
+		if err := once(); err != nil && failed == nil {
 			failed = err
 		}
 	}

@@ -96,9 +96,11 @@ func (x *exchange) proceed() {
 		return
 	}
 	x.proceeded = true
-	x.writeInterim([]byte("HTTP/1.1 100 Continue\r\n\r\n"))
+	x.writeInterim(goOn)
 	x.upload.start()
 }
+
+var goOn = []byte("HTTP/1.1 100 Continue\r\n\r\n")
 
 // writeInterim sends a 1xx. If that fails, so will what comes after it.
 func (x *exchange) writeInterim(head []byte) {

@@ -22,7 +22,11 @@ func (o outlet) put(prefix []byte, f *buffer, content []byte, last bool, trailer
 		content = nil
 	}
 	if len(content) == 0 {
-		if o.framing == message.Chunked && last {
+		switch {
+		case o.framing != message.Chunked || !last:
+		case len(prefix) == 0 && len(trailers) == 0:
+			prefix = lastChunk
+		default:
 			prefix = http1.AppendLastChunk(prefix, trailers)
 		}
 		return o.write(prefix)
@@ -42,6 +46,9 @@ func (o outlet) put(prefix []byte, f *buffer, content []byte, last bool, trailer
 	}
 	return n, err
 }
+
+// lastChunk ends content without a trailer section.
+var lastChunk = http1.AppendLastChunk(nil, nil)
 
 // around sends prefix, line, content and end, in one write if prefix and line
 // fit into the buffer before content.
