@@ -224,7 +224,8 @@ func TestDescriptorsRunOut(t *testing.T) {
 			p.Send(ok)
 		}
 	})
-	s := startLimited(t, limit, farm(b.URL()), oneWorker)
+	// One loop, so that a connection to the server is back before the next request.
+	s := startLimited(t, limit, farm(b.URL()), "workers: {per: machine, loops: 1}")
 	first, second := s.dial(), s.dial()
 	get := func(c *testkit.Client, status int) {
 		t.Helper()

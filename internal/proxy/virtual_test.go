@@ -52,7 +52,7 @@ func (r *virtual) urls(n int) (urls []string) {
 
 func (r *virtual) executor() reactor.Executor { return r.sim }
 func (r *virtual) on(f func())                { r.do(f) }
-func (r *virtual) wait(d time.Duration)       { time.Sleep(d) }
+func (r *virtual) wait(d time.Duration)       { <-time.After(d) } // of the bubble's time
 
 // settled has everything come to rest, then looks.
 func (r *virtual) settled(cond func() bool) bool {
