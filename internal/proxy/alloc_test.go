@@ -27,6 +27,7 @@ type bare struct {
 	server  segment.ServerStats
 	client  int
 	backend int
+	wrap    func(*reactor.Conn) reactor.Stream // what the proxy sees of the connection to the server; nil: itself
 	buf     [64 << 10]byte
 }
 
@@ -44,7 +45,11 @@ func newBare(t testing.TB, logPath string) *bare {
 	dialled, b.backend = socketPair(t)
 	t.Cleanup(func() { unix.Close(b.backend) })
 	dial := func(reactor.Address, time.Duration) (reactor.Stream, error) {
-		return b.loop.Adopt(dialled, netip.AddrPort{})
+		c, err := b.loop.Adopt(dialled, netip.AddrPort{})
+		if err == nil && b.wrap != nil {
+			return b.wrap(c), nil
+		}
+		return c, err
 	}
 	cfg, err := config.Simple(":8080", "http://127.0.0.1:9")
 	if err != nil {
