@@ -1,6 +1,7 @@
 package upstream
 
 import (
+	"slices"
 	"sync/atomic"
 	"time"
 
@@ -45,12 +46,6 @@ type waiter struct {
 }
 
 func (w *waiter) served() bool { return w.conn != nil || w.room }
-
-// give ends the wait with a connection.
-func (w *waiter) give(c *Conn, how How) {
-	w.conn, w.how = c, how
-	w.signal.Set()
-}
 
 // fromSibling takes over an idle connection of the first sibling that has one.
 func (p *Pool) fromSibling(s *State) *Conn {
@@ -101,39 +96,57 @@ func (p *Pool) send(c *Conn, to *Pool, receive func(*Conn)) {
 
 // await waits for a connection to come free, up to the time for connecting.
 func (p *Pool) await(s *Server) (*Conn, How, error) {
-	at := p.at(s.State)
 	w := &waiter{server: s.State, signal: p.exec.NewSignal(), most: int64(s.Farm.Connections.Max)}
-	at.waiters = append(at.waiters, w)
-	p.shared.waiting[s.Slot].Add(1) // first: who finds that tasks wait must find where
-	s.waiting.Add(1)
-	if !p.look(s.State, w) {
+	p.join(w)
+	if p.look(w); !w.served() {
 		w.signal.Wait(time.Duration(s.Farm.Timeouts.Connect))
 	}
-	at.dropWaiter(w)
-	s.waiting.Add(-1)
-	p.shared.waiting[s.Slot].Add(-1)
 	switch {
 	case w.conn != nil:
-		at.stats.Reused.Inc()
+		p.at(s.State).stats.Reused.Inc()
 		return w.conn, w.how, nil
 	case w.room:
 		c, err := p.open(s)
 		return c, New, err
 	}
+	p.leave(w)
 	return nil, New, ErrFull
+}
+
+// join puts w into the line of this loop.
+func (p *Pool) join(w *waiter) {
+	at := p.at(w.server)
+	at.waiters = append(at.waiters, w)
+	p.shared.waiting[w.server.Slot].Add(1) // first: who finds that tasks wait must find where
+	w.server.waiting.Add(1)
+}
+
+// leave takes w out of the line, when it is served or its time is over.
+func (p *Pool) leave(w *waiter) {
+	at := p.at(w.server)
+	at.waiters = slices.DeleteFunc(at.waiters, func(other *waiter) bool { return other == w })
+	w.server.waiting.Add(-1)
+	p.shared.waiting[w.server.Slot].Add(-1)
+}
+
+// serve ends the wait with a connection.
+func (p *Pool) serve(w *waiter, c *Conn, how How) {
+	w.conn, w.how = c, how
+	p.leave(w)
+	w.signal.Set()
 }
 
 // look serves w with what came free before its wait could be seen by those who
 // free connections; from then on they serve it. While it asks a sibling, both may
 // happen; what is too much goes on to the next.
-func (p *Pool) look(s *State, w *waiter) (served bool) {
-	at := p.at(s)
-	if w.room = s.reserve(w.most); w.room {
-		return true
+func (p *Pool) look(w *waiter) {
+	s := w.server
+	if p.grant(s, w) {
+		return
 	}
-	if c := at.pop(s); c != nil {
-		w.give(c, Reused)
-		return true
+	if c := p.at(s).pop(s); c != nil {
+		p.serve(w, c, Reused)
+		return
 	}
 	c := p.fromSibling(s)
 	switch {
@@ -141,28 +154,17 @@ func (p *Pool) look(s *State, w *waiter) (served bool) {
 	case w.conn != nil:
 		p.Discard(c)
 	case w.room:
-		w.room = false
-		w.give(c, Taken)
+		w.room, w.conn, w.how = false, c, Taken
 		p.closed(s)
 	default:
-		w.give(c, Taken)
-	}
-	return w.served()
-}
-
-func (at *place) dropWaiter(w *waiter) {
-	for i, other := range at.waiters {
-		if other == w {
-			at.waiters = append(at.waiters[:i], at.waiters[i+1:]...)
-			return
-		}
+		p.serve(w, c, Taken)
 	}
 }
 
-// first is the task that has waited longest for s and has not been served.
+// first is the task that has waited longest for s.
 func (at *place) first(s *State) *waiter {
 	for _, w := range at.waiters {
-		if w.server == s && !w.served() {
+		if w.server == s {
 			return w
 		}
 	}
@@ -176,7 +178,7 @@ func (p *Pool) handOver(c *Conn) bool {
 		return false
 	}
 	if w := p.at(c.server).first(c.server); w != nil {
-		w.give(c, Reused)
+		p.serve(w, c, Reused)
 		return true
 	}
 	for _, other := range p.siblings {
@@ -197,7 +199,7 @@ func (p *Pool) received(c *Conn, s *State) {
 	case w == nil:
 		p.Discard(c)
 	default:
-		w.give(c, Taken)
+		p.serve(w, c, Taken)
 		p.takeover.Inc()
 	}
 }
@@ -211,7 +213,7 @@ func (p *Pool) handOverIdle(s *State) {
 		if c == nil {
 			return
 		}
-		if !p.handOver(c) { // they have been served and are about to go on
+		if !p.handOver(c) { // they have been served meanwhile
 			c.Idle(c)
 			p.push(c)
 			return
@@ -224,7 +226,8 @@ func (p *Pool) room(s *State) {
 	if s.waiting.Load() == 0 {
 		return
 	}
-	if p.grant(s) {
+	if w := p.at(s).first(s); w != nil {
+		p.grant(s, w) // else someone has taken the room meanwhile
 		return
 	}
 	for _, other := range p.siblings {
@@ -235,15 +238,11 @@ func (p *Pool) room(s *State) {
 	}
 }
 
-// grant lets this loop's first waiting task open a connection, if the room has
-// not been taken meanwhile.
-func (p *Pool) grant(s *State) bool {
-	w := p.at(s).first(s)
-	if w == nil {
-		return false
-	}
+// grant lets w open a connection if there is room.
+func (p *Pool) grant(s *State, w *waiter) bool {
 	if w.room = s.reserve(w.most); w.room {
+		p.leave(w)
 		w.signal.Set()
 	}
-	return true
+	return w.room
 }
