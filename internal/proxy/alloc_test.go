@@ -249,8 +249,15 @@ func BenchmarkExchange(b *testing.B) {
 // connection's, and its share of the loop's tables.
 const idleBytes = 1 << 10
 
-// TestIdleSession: ten thousand connections that have been served and now wait.
+// TestIdleSession: ten thousand connections that have been served and now wait,
+// and as many that have sent a part of a head.
 func TestIdleSession(t *testing.T) {
+	for name, partial := range map[string]string{"between requests": "", "within a head": "GET / HTTP/1.1\r\nHost: www.exam"} {
+		t.Run(name, func(t *testing.T) { measureIdle(t, partial) })
+	}
+}
+
+func measureIdle(t *testing.T, partial string) {
 	sessions := 10_000
 	var most unix.Rlimit
 	if err := unix.Getrlimit(unix.RLIMIT_NOFILE, &most); err != nil {
@@ -287,8 +294,14 @@ func TestIdleSession(t *testing.T) {
 		if err := b.pass(b.backend, response, far, 1); err != nil {
 			t.Fatal(err)
 		}
+		unix.Write(far, []byte(partial))
 	}
-	b.on(func() {}) // the last one has let go of its task
+	b.turn() // the last one has let go of its task
+	b.on(func() {
+		if tasks := len(b.proxy.spare); tasks != 1 {
+			t.Errorf("%d exchanges were made for one request at a time", tasks)
+		}
+	})
 	if idle := b.figures.Idle.Load(); idle != int64(sessions)+1 {
 		t.Errorf("%d sessions are idle, want %d", idle, sessions+1)
 	}

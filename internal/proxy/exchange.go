@@ -22,10 +22,10 @@ type exchange struct {
 	in        *buffer
 	headBytes int
 	body      http1.Body
-	begun     bool          // body has been started
+	begun     bool          // body has been started: what is left of it is known
 	id        [idBytes]byte // X-Request-Id, if it is ours
-	reqID     []byte
-	trusted   bool // what the client says about others is believed
+	reqID     []byte        // that, or a trusted client's
+	trusted   bool          // what the client says about others is believed
 
 	// The way to a server.
 	turns   []*upstream.Rotation // this loop's, by farm
@@ -38,7 +38,7 @@ type exchange struct {
 	retries int     // of these, to another server
 	fresh   bool    // the next try needs a connection of its own
 	last    Failure // of the try before
-	head    []byte  // a head under construction
+	head    []byte  // a head under construction: of the request, of interim responses, of the answer
 	first   []byte  // content that came with the head, framed for the server: held for another try
 	upload  upload
 

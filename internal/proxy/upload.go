@@ -43,15 +43,14 @@ func (x *exchange) prepareBody() bool {
 
 // upload moves the rest of a request's body to the server while the answer is
 // awaited: in a task of its own, since the server may answer before it has read
-// everything. Fields are touched by the loop only; over goroutines the exchange
-// reads them after done.
+// everything. Loop only.
 type upload struct {
 	x       *exchange
 	conn    reactor.Stream // to the server
 	buf     *buffer
 	done    reactor.Signal
-	started bool
-	running bool
+	started bool  // for this exchange: what came first is no longer all of the body
+	running bool  // its task has not ended
 	stopped bool  // the exchange wants no more of it
 	waited  int64 // for the client to send, ns
 	failure Failure
