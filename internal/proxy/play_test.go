@@ -226,8 +226,11 @@ func (s *stage) expectEvent(p party, what string) error {
 	}
 	s.rig.settled(func() bool { got, ended := p.received(); return got != "" || ended != "" })
 	got, ended := p.received()
-	if what == "nothing" {
+	switch {
+	case what == "nothing":
 		what = ""
+	case what == "over" && ended != "":
+		what = ended
 	}
 	if got != "" || ended != what {
 		return fmt.Errorf("got\n%s(%s)", visible(got), ended)

@@ -92,7 +92,7 @@ type Listener struct {
 const drainGrace = time.Second
 
 // Drain ends sessions as soon as that loses nothing: those with a request after
-// its answer, idle ones after a moment. Left tells when all are gone.
+// its answer, idle ones after a moment. All are gone when LoopStats.Connections is 0.
 func (p *Proxy) Drain() {
 	p.draining = true
 	for s := p.sessions.next; s != &p.sessions; s = s.next {
@@ -101,9 +101,6 @@ func (p *Proxy) Drain() {
 		}
 	}
 }
-
-// Sessions is how many client connections are open.
-func (p *Proxy) Sessions() int { return int(p.stats.Connections.Load()) }
 
 func (p *Proxy) getExchange() *exchange {
 	if n := len(p.spare); n > 0 {

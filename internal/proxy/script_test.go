@@ -24,7 +24,7 @@ import (
 //	a1 ← GET / HTTP/1.1              a's first connection receives just this, then that
 //	   …
 //	a1 → HTTP/1.1 200 OK
-//	c ← (end)                        also (reset), (nothing)
+//	c ← (end)                        also (reset), (over) where either will do, (nothing)
 //	c → (end)                        half a close; also (close), (reset)
 //	c ← (page 502, close)            an error page of Sluice's own, and what becomes of the connection
 //	c reads 100 bytes                as they are, whatever they are

@@ -242,6 +242,9 @@ func (c *simConn) Close() error {
 	return nil
 }
 
+// Reset is what a Conn can do, and a Stream need not.
+func (c *simConn) Reset() { c.reset() }
+
 // reset tells the other end that all is lost.
 func (c *simConn) reset() {
 	c.closed = true
