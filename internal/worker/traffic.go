@@ -108,17 +108,23 @@ func (t *traffic) start(s *spec.Spec) error {
 	return nil
 }
 
-// each runs f on every lane's loop and returns when all have.
+// each runs f on every lane's loop and returns when all have, or when Close has
+// begun: a loop that has ended runs nothing.
 func (t *traffic) each(f func(l *lane)) {
-	var all sync.WaitGroup
+	ran := make(chan struct{}, len(t.lanes))
 	for _, l := range t.lanes {
-		all.Add(1)
 		l.loop.Submit(func() {
-			defer all.Done()
 			f(l)
+			ran <- struct{}{}
 		})
 	}
-	all.Wait()
+	for range t.lanes {
+		select {
+		case <-ran:
+		case <-t.closing:
+			return
+		}
+	}
 }
 
 // Probe implements Prober.
