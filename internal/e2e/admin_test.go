@@ -206,9 +206,7 @@ func TestDemo(t *testing.T) {
 		t.Errorf("exit code %d", code)
 	}
 	p.AwaitAllGone()
-	if left := testkit.Group(p.PID()); len(left) > 0 {
-		t.Errorf("processes live on: %v", left)
-	}
+	testkit.Eventually(t, "no process of it lives on", func() bool { return len(testkit.Group(p.PID())) == 0 })
 }
 
 // A sidecar needs no file.
