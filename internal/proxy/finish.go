@@ -39,11 +39,13 @@ func (x *exchange) giveBack() {
 	if x.conn == nil {
 		return
 	}
+	if !x.failure.failed() {
+		x.server.Succeed()
+	}
 	if x.failure.failed() || !x.clean() {
 		x.dropConn()
 		return
 	}
-	x.server.Succeed()
 	x.p.pool.Stats(x.server.State).InFlight.Dec()
 	x.p.pool.Give(x.conn, time.Duration(x.farm.Timeouts.KeepAlive), x.farm.Connections.Idle)
 	x.conn = nil
