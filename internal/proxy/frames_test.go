@@ -9,10 +9,7 @@ import (
 	"testing"
 	"time"
 
-	"sluice/internal/config"
 	"sluice/internal/reactor"
-	"sluice/internal/segment"
-	"sluice/internal/upstream"
 )
 
 // mostFrames lie between the accepted connection's task and the write to the
@@ -44,22 +41,7 @@ func TestFramesFromAcceptToUpstreamWrite(t *testing.T) {
 	exec := reactor.NewGoroutines()
 	seen := &recorder{Stream: reactor.Blocking(toServer)}
 	dial := func(reactor.Address, time.Duration) (reactor.Stream, error) { return seen, nil }
-	stats := func(int) *segment.ServerStats { return new(segment.ServerStats) }
-	var takeovers segment.Counter
-	p := New(exec, upstream.NewPool(exec, dial, nil, stats, &takeovers), new(segment.LoopStats), Place{})
-
-	cfg, err := config.Simple(":8080", "http://127.0.0.1:9")
-	if err != nil {
-		t.Fatal(err)
-	}
-	servers := upstream.NewServers()
-	defer servers.Close()
-	farms, _ := servers.Apply(cfg, func(string, string) int { return 0 })
-	snapshot, err := NewSnapshot(cfg, farms)
-	if err != nil {
-		t.Fatal(err)
-	}
-	p.Apply(snapshot)
+	p := overGoroutines(t, exec, dial)
 	p.Serve(reactor.Blocking(accepted), netip.AddrPort{}, &Listener{Port: "8080"})
 
 	go io.WriteString(client, "GET / HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n")

@@ -17,6 +17,28 @@ import (
 	"sluice/internal/upstream"
 )
 
+// overGoroutines makes a Proxy on plain goroutines, with the defaults and one
+// server that dial leads to.
+func overGoroutines(t *testing.T, exec reactor.Executor, dial upstream.Dial) *Proxy {
+	t.Helper()
+	figures := new(segment.ServerStats)
+	pool := upstream.NewPool(exec, dial, nil, func(int) *segment.ServerStats { return figures }, new(segment.Counter))
+	p := New(exec, pool, new(segment.LoopStats), Place{})
+	cfg, err := config.Simple(":8080", "http://127.0.0.1:9")
+	if err != nil {
+		t.Fatal(err)
+	}
+	servers := upstream.NewServers()
+	t.Cleanup(servers.Close)
+	farms, _ := servers.Apply(cfg, func(string, string) int { return 0 })
+	snapshot, err := NewSnapshot(cfg, farms)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p.Apply(snapshot)
+	return p
+}
+
 // TestOverPipes has the same code serve on plain goroutines over net.Pipe, to
 // net/http as client and as server.
 func TestOverPipes(t *testing.T) {
@@ -29,21 +51,7 @@ func TestOverPipes(t *testing.T) {
 		serving.Go(func() { echoOnce(t, far) })
 		return reactor.Blocking(near), nil
 	}
-	var figures segment.ServerStats
-	pool := upstream.NewPool(exec, dial, nil, func(int) *segment.ServerStats { return &figures }, new(segment.Counter))
-	p := New(exec, pool, new(segment.LoopStats), Place{})
-	cfg, err := config.Simple(":8080", "http://127.0.0.1:9")
-	if err != nil {
-		t.Fatal(err)
-	}
-	servers := upstream.NewServers()
-	defer servers.Close()
-	farms, _ := servers.Apply(cfg, func(string, string) int { return 0 })
-	snapshot, err := NewSnapshot(cfg, farms)
-	if err != nil {
-		t.Fatal(err)
-	}
-	p.Apply(snapshot)
+	p := overGoroutines(t, exec, dial)
 
 	client, accepted := net.Pipe()
 	defer client.Close()
