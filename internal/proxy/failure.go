@@ -75,6 +75,10 @@ var statuses = [segment.ReasonCount]int{
 	segment.ServerTimeout:    504,
 	segment.Internal:         500,
 	segment.Misdirected:      421,
+	segment.QueueFull:        503,
+	segment.QueueTimeout:     503,
+	segment.QueueDropped:     503,
+	segment.DeadlineUnmet:    503,
 }
 
 // ofFault is the failure of a request that the codec refuses.

@@ -29,6 +29,10 @@ var explanations = [segment.ReasonCount]string{
 	segment.ServerTimeout:    "The server stopped responding.",
 	segment.Internal:         "An error occurred in the proxy.",
 	segment.Misdirected:      "This address is served over TLS only.",
+	segment.QueueFull:        "Too many requests are waiting. Please try again in a moment.",
+	segment.QueueTimeout:     "The server was busy for too long. Please try again in a moment.",
+	segment.QueueDropped:     "The server is busy. Please try again in a moment.",
+	segment.DeadlineUnmet:    "The server is too busy to answer in time. Please try again in a moment.",
 }
 
 // phrases are the reason phrases of the statuses that Sluice itself sends.

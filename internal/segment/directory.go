@@ -89,8 +89,15 @@ func (e *serverEntry) names() (farm, url string) {
 
 // clear forgets all that the slot's last server did.
 func (s *Segment) clear(slot int) {
-	*s.Gate(slot) = Gate{}
+	g := s.Gate(slot)
+	g.Limit.Store(0)
+	g.InFlight.Store(0)
+	g.Waiters.Store(0)
+	*s.Learned(slot) = Learned{}
 	for w := range s.shape.Workers {
+		if s.Worker(w).Loops.Load() > 0 {
+			zero(s.Line(w, slot))
+		}
 		for l := range s.Worker(w).Loops.Load() {
 			zero(s.Server(w, int(l), slot))
 		}

@@ -92,7 +92,7 @@ func TestFiguresOfReusedSlot(t *testing.T) {
 			s.Server(w, l, slot).Response.Observe(1e6)
 		}
 	}
-	s.Gate(slot).Limit = 20
+	s.Gate(slot).Limit.Store(20)
 	for _, step := range []struct {
 		url             string
 		requests, limit int
@@ -109,7 +109,7 @@ func TestFiguresOfReusedSlot(t *testing.T) {
 				}
 			}
 		}
-		if got := s.Gate(slot).Limit; got != int64(step.limit) {
+		if got := s.Gate(slot).Limit.Load(); got != int64(step.limit) {
 			t.Errorf("%s: limit %d, want %d", step.url, got, step.limit)
 		}
 	}

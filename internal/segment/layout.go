@@ -4,11 +4,13 @@
 //
 // Each Loop block has one writer, the loop that owns it, which adds without
 // atomic instructions; readers load aligned 64-bit words and may see a sum that
-// is a moment old. No cache line is written by two loops, except a Gate's.
+// is a moment old. Two loops write to one cache line only in a Gate, and in a
+// LineStats, which is touched only where requests wait.
 //
 // The order in memory, each part from a new page:
 //
-//	header | WorkerStats by worker | Gates by server | server directory |
+//	header | WorkerStats by worker | Gates by server | Learned by server |
+//	server directory | by worker: LineStats by server |
 //	by worker, by loop: LoopStats, then ServerStats by server
 //
 // One loop's figures have pages of their own, so that the node of the thread that
@@ -103,8 +105,25 @@ type LoopStats struct {
 	Turns        Counter              // turns of the loop
 	BusyNanos    Counter              // time not asleep in epoll_wait, ns
 	Takeovers    Counter              // upstream connections taken over from a sibling loop
+	Held         Gauge                // requests that wait for a permit now; the loop of their client counts
+	LeftHeld     Counter              // requests whose client went away while they were held
+	Shed         [ShedCount]Counter   // connections refused at once because Sluice itself had too much to do, by cause
 	Duration     Histogram            // request head complete to last response byte handed to the kernel
+	Wait         Histogram            // time held, of all requests that were held, however it ended
 }
+
+// Shed says what Sluice itself was short of. Names are in ShedNames.
+type Shed uint8
+
+const (
+	ShedLatency     Shed = iota // the loop takes too long for a turn
+	ShedMemory                  // memory in use is near the limit
+	ShedDescriptors             // file descriptors are nearly gone
+	ShedCount
+)
+
+// ShedNames are the label values of sluice_shed_connections_total.
+var ShedNames = [ShedCount]string{"latency", "memory", "descriptors"}
 
 // Reason says why Sluice itself answered. Names are in ReasonNames.
 type Reason uint8
@@ -128,6 +147,10 @@ const (
 	ServerTimeout
 	Internal
 	Misdirected
+	QueueFull     // held requests were as many as may be
+	QueueTimeout  // held as long as may be
+	QueueDropped  // given up for a newer one, since the queue had stood for long
+	DeadlineUnmet // it could not have been answered in time
 	ReasonCount
 )
 
@@ -136,6 +159,7 @@ var ReasonNames = [ReasonCount]string{
 	"bad_request", "head_too_large", "line_too_long", "body_too_large", "client_timeout", "client_gone",
 	"bad_version", "not_implemented", "no_route", "no_server", "connect_failed", "connect_timeout",
 	"bad_response", "server_closed", "first_byte_timeout", "server_timeout", "internal", "misdirected",
+	"queue_full", "queue_timeout", "queue_dropped", "deadline_unmet",
 }
 
 // ServerStats are one loop's figures of one server.
@@ -152,15 +176,46 @@ type ServerStats struct {
 	BytesIn      Counter   // read from the server
 	BytesOut     Counter   // written to it
 	Response     Histogram // last request byte sent to the response's first byte
+
+	// The gate's account, in permits: what this loop claimed less what it gave back.
+	// A permit may be claimed by one loop of a worker and given back by another, so
+	// only the sum over a worker's loops means something.
+	Permits Gauge
+	Area    Counter // integral of Permits until Since, permit-ns, modulo 2^64
+	Since   Counter // CLOCK_MONOTONIC, ns
+	Good    Counter // permits given back for work done
+	Slow    Counter // of these, the ones held longer than admission.target
+	Ignored Counter // permits given back with nothing to be learned
+	Failed  Counter // permits given back because the server could not, or would not
+	Sum     Counter // how long the good ones were held, ns
+	Squares Counter // the squares of the same, µs²
+
+	Wait Histogram // time held, of requests that got a permit of this server after they had been held
 }
 
-// Gate is the place of the admission gate of one server: the one line that
-// several workers write. It is reserved here; nothing uses it yet.
+// Gate is the admission gate of one server: the one cache line of a request's way
+// that several workers write. Package admission/gate has its rules.
 type Gate struct {
-	Limit    int64
-	InFlight int64
-	_        [cacheLine - 16]byte
+	Limit    atomic.Int64  // permits at once; 0: none was set yet, and nothing is limited. Supervisor only
+	InFlight atomic.Int64  // permits claimed
+	Waiters  atomic.Uint64 // bit i: requests that worker i holds may go to this server
+	_        [cacheLine - 24]byte
 }
+
+// LineStats are a worker's figures of the requests that it holds for one server.
+// They are written by whichever loop holds the lock of the farm's line.
+type LineStats struct {
+	Waiting Gauge   // requests that may go to this server; one that may go to several counts for each
+	Bound   Counter // time in which Waiting was not 0, until Since, ns
+	Since   Counter // CLOCK_MONOTONIC, ns
+}
+
+// LearnedWords is the room for what a controller has learned of one server.
+const LearnedWords = 16
+
+// Learned is what the controller of one server has learned, as figures whose
+// meaning is the controller's affair. Supervisor only.
+type Learned [LearnedWords]float64
 
 // serverEntry is one place of the server directory; supervisor only.
 type serverEntry struct {

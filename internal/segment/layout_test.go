@@ -27,18 +27,23 @@ func TestLayoutGolden(t *testing.T) {
 		{"Gate", gateStride, 64},
 		{"serverEntry", entryStride, 256},
 		{"serverEntry.Name", int(unsafe.Offsetof(e.Name)), 16},
-		{"LoopStats", loopStride, 2048},
-		{"LoopStats.Duration", int(unsafe.Offsetof(l.Duration)), 296},
-		{"ServerStats", serverStride, 1856},
+		{"Learned", learnStride, 128},
+		{"LineStats", lineStride, 64},
+		{"LoopStats", loopStride, 3904},
+		{"LoopStats.Duration", int(unsafe.Offsetof(l.Duration)), 368},
+		{"ServerStats", serverStride, 3712},
 		{"ServerStats.Response", int(unsafe.Offsetof(s.Response)), 88},
 		{"buckets", Buckets, 218},
-		{"reasons", int(ReasonCount), 18},
+		{"reasons", int(ReasonCount), 22},
 		{"workers at", o.workers, 4096},
 		{"gates at", o.gates, 8192},
-		{"directory at", o.directory, 24576},
-		{"loops at", o.loops, 90112},
-		{"loop", o.loop, 479232},
-		{"whole segment", o.size, 90112 + 8*479232},
+		{"learned at", o.learned, 24576},
+		{"directory at", o.directory, 57344},
+		{"lines at", o.lines, 122880},
+		{"line", o.line, 16384},
+		{"loops at", o.loops, 155648},
+		{"loop", o.loop, 954368},
+		{"whole segment", o.size, 155648 + 8*954368},
 	} {
 		if c.got != c.want {
 			t.Errorf("%s: %d, want %d", c.name, c.got, c.want)
@@ -71,7 +76,15 @@ func TestBlocksDoNotMeet(t *testing.T) {
 			claim("gate", unsafe.Pointer(s.Gate(i)), unsafe.Sizeof(Gate{}), cacheLine)
 		}
 		for i := range shape.Servers {
+			claim("learned", unsafe.Pointer(s.Learned(i)), unsafe.Sizeof(Learned{}), cacheLine)
+		}
+		for i := range shape.Servers {
 			claim("entry", unsafe.Pointer(s.entry(i)), unsafe.Sizeof(serverEntry{}), cacheLine)
+		}
+		for w := range shape.Workers {
+			for i := range shape.Servers {
+				claim("line", unsafe.Pointer(s.Line(w, i)), unsafe.Sizeof(LineStats{}), cacheLine)
+			}
 		}
 		for w := range shape.Workers {
 			for l := range shape.Loops {

@@ -188,6 +188,20 @@ func (s *Segment) Gate(slot int) *Gate {
 	return place[Gate](s, s.at.gates+slot*gateStride)
 }
 
+// Learned is what was learned of the server in the given slot.
+func (s *Segment) Learned(slot int) *Learned {
+	inRange("server slot", slot, s.shape.Servers)
+	return place[Learned](s, s.at.learned+slot*learnStride)
+}
+
+// Line is a worker's figures of the requests that it holds for the server in the
+// given slot.
+func (s *Segment) Line(worker, slot int) *LineStats {
+	inRange("worker", worker, s.shape.Workers)
+	inRange("server slot", slot, s.shape.Servers)
+	return place[LineStats](s, s.at.lines+worker*s.at.line+slot*lineStride)
+}
+
 func (s *Segment) header() *header { return place[header](s, 0) }
 
 func (s *Segment) entry(slot int) *serverEntry {

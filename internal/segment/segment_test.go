@@ -48,7 +48,7 @@ func TestFiguresSurviveReopen(t *testing.T) {
 		t.Errorf("shape %+v, want %+v", other.Shape(), s.Shape())
 	}
 	other.Loop(1, 2).Requests.Inc()
-	other.Gate(slot).Limit = 7
+	other.Gate(slot).Limit.Store(7)
 	if farm, url, ok := other.ServerName(slot); !ok || farm != "app" || url != "http://127.0.0.1:9000" {
 		t.Errorf("slot %d belongs to %q %q %v", slot, farm, url, ok)
 	}
@@ -61,7 +61,7 @@ func TestFiguresSurviveReopen(t *testing.T) {
 	if got := s.Loop(1, 2).Requests.Load(); got != 42 {
 		t.Errorf("%d requests after the other mapping is gone, want 42", got)
 	}
-	if got := s.Gate(slot).Limit; got != 7 {
+	if got := s.Gate(slot).Limit.Load(); got != 7 {
 		t.Errorf("limit %d, want 7", got)
 	}
 }

@@ -42,7 +42,10 @@ func (s Shape) check() error {
 type offsets struct {
 	workers   int
 	gates     int
+	learned   int
 	directory int
+	lines     int
+	line      int // bytes of one worker's LineStats
 	loops     int
 	loop      int // bytes of one loop's LoopStats and ServerStats
 	size      int
@@ -54,6 +57,8 @@ var (
 	serverStride = roundUp(int(unsafe.Sizeof(ServerStats{})), cacheLine)
 	workerStride = roundUp(int(unsafe.Sizeof(WorkerStats{})), cacheLine)
 	gateStride   = roundUp(int(unsafe.Sizeof(Gate{})), cacheLine)
+	learnStride  = roundUp(int(unsafe.Sizeof(Learned{})), cacheLine)
+	lineStride   = roundUp(int(unsafe.Sizeof(LineStats{})), cacheLine)
 	entryStride  = roundUp(int(unsafe.Sizeof(serverEntry{})), cacheLine)
 )
 
@@ -62,8 +67,11 @@ func (s Shape) offsets() offsets {
 	var o offsets
 	o.workers = page
 	o.gates = o.workers + roundUp(s.Workers*workerStride, page)
-	o.directory = o.gates + roundUp(s.Servers*gateStride, page)
-	o.loops = o.directory + roundUp(s.Servers*entryStride, page)
+	o.learned = o.gates + roundUp(s.Servers*gateStride, page)
+	o.directory = o.learned + roundUp(s.Servers*learnStride, page)
+	o.lines = o.directory + roundUp(s.Servers*entryStride, page)
+	o.line = roundUp(s.Servers*lineStride, page)
+	o.loops = o.lines + s.Workers*o.line
 	o.loop = roundUp(loopStride+s.Servers*serverStride, page)
 	o.size = o.loops + s.Workers*s.Loops*o.loop
 	return o
@@ -78,7 +86,7 @@ func roundUp(n, unit int) int { return (n + unit - 1) / unit * unit }
 func layoutHash() uint64 {
 	return hashOf(
 		reflect.TypeFor[header](), reflect.TypeFor[WorkerStats](), reflect.TypeFor[Gate](),
-		reflect.TypeFor[serverEntry](), reflect.TypeFor[LoopStats](), reflect.TypeFor[ServerStats](),
+		reflect.TypeFor[LineStats](), reflect.TypeFor[serverEntry](), reflect.TypeFor[LoopStats](), reflect.TypeFor[ServerStats](),
 	)
 }
 
@@ -87,7 +95,7 @@ func hashOf(types ...reflect.Type) uint64 {
 	for _, t := range types {
 		describe(h, t)
 	}
-	fmt.Fprintln(h, subBits, minExp, maxExp, ReasonNames, stateNames, cacheLine, page)
+	fmt.Fprintln(h, subBits, minExp, maxExp, ReasonNames, ShedNames, stateNames, LearnedWords, cacheLine, page)
 	return h.Sum64()
 }
 

@@ -47,6 +47,11 @@ func (s *Segment) ResetGauges(worker int) {
 			resetGauges(s.Server(worker, l, slot), serverGauges)
 		}
 	}
+	if s.loopsOf(worker) > 0 {
+		for slot := range slots {
+			resetGauges(s.Line(worker, slot), lineGauges)
+		}
+	}
 }
 
 func (s *Segment) slots() uint64 {
@@ -58,7 +63,7 @@ func (s *Segment) slots() uint64 {
 // A block is nothing but 64-bit figures, which a test assures. So sums and resets
 // go over words, and a new field cannot be forgotten in them.
 type block interface {
-	LoopStats | ServerStats | Histogram
+	LoopStats | ServerStats | LineStats | Histogram
 }
 
 func words[B block](b *B) []uint64 {
@@ -85,6 +90,7 @@ func zero[B block](b *B) {
 var (
 	loopGauges   = gaugesOf(reflect.TypeFor[LoopStats]())
 	serverGauges = gaugesOf(reflect.TypeFor[ServerStats]())
+	lineGauges   = gaugesOf(reflect.TypeFor[LineStats]())
 )
 
 func gaugesOf(t reflect.Type) []int {
