@@ -22,6 +22,8 @@ type Config struct {
 	Listeners []Listener `yaml:"listeners" json:"listeners"`
 	Farms     Farms      `yaml:"farms" json:"farms"`   // in the file's order
 	Routes    []Route    `yaml:"routes" json:"routes"` // first match wins
+	State     string     `yaml:"state" json:"state"`   // auto | off | an absolute path: the file of what limits have learned
+	Overload  Overload   `yaml:"overload" json:"overload"`
 }
 
 // Workers says how many listener processes run and where (DESIGN §5).
@@ -98,6 +100,24 @@ type Farm struct {
 	Timeouts    FarmTimeouts `yaml:"timeouts" json:"timeouts"`
 	Retries     int          `yaml:"retries" json:"retries"`   // other tries of a request that may be sent again
 	FailFor     Duration     `yaml:"fail_for" json:"fail_for"` // a server that could not be reached is skipped this long
+	Admission   Admission    `yaml:"admission" json:"admission"`
+}
+
+// Admission says how many requests each server of a farm may have at once, and
+// what becomes of those beyond. In a file one word or number stands for the limit
+// alone: "admission: 50".
+type Admission struct {
+	Limit        Limit    `yaml:"limit" json:"limit"`                 // adaptive | gradient2 | off | a number
+	Min          int      `yaml:"min" json:"min"`                     // requests; a limit never falls below
+	Max          int      `yaml:"max" json:"max"`                     // requests; a limit never rises above
+	Target       Duration `yaml:"target" json:"target"`               // nine of ten good responses should be faster; it only lowers the limit; 0: none
+	Queue        int      `yaml:"queue" json:"queue"`                 // requests held at once, per worker; beyond: 503; 0: none is held
+	Timeout      Duration `yaml:"timeout" json:"timeout"`             // a request is held no longer; then 503
+	Failures     []string `yaml:"failures" json:"failures"`           // responses by which a server says that it has too much to do: see Failure
+	Priority     Key      `yaml:"priority" json:"priority"`           // header:NAME | cookie:NAME: where a trusted client's request says its urgency, RFC 9218 4.1; empty: nowhere
+	Tenant       Key      `yaml:"tenant" json:"tenant"`               // client | host | header:NAME | cookie:NAME: whose share of the queue a request takes; empty: all alike
+	Deadline     Key      `yaml:"deadline" json:"deadline"`           // header:NAME: how long the client will wait, as 250ms, 2s or a number of milliseconds; empty: nowhere
+	ServerTiming bool     `yaml:"server_timing" json:"server_timing"` // tell the client the time held, in Server-Timing
 }
 
 // Server is one backend.
@@ -127,10 +147,30 @@ type Route struct {
 	Host string `yaml:"host" json:"host"` // exact, or *.example.com: any name below it, however deep; empty: any
 	Path string `yaml:"path" json:"path"` // prefix of whole segments: /api, or /api/, matches /api and /api/x, not /apis; as sent, escapes and all; empty: any
 	Farm string `yaml:"farm" json:"farm"`
+
+	Admission string   `yaml:"admission" json:"admission"` // empty: as the farm says; off: never held, and its response times teach nothing
+	Priority  int      `yaml:"priority" json:"priority"`   // urgency from 0, first, to 7, last: RFC 9218 4.1
+	Deadline  Duration `yaml:"deadline" json:"deadline"`   // a request that cannot be passed on within this is refused at once; 0: none
+}
+
+// Overload says when Sluice itself has too much to do: then it refuses new
+// connections, so that it can go on with those that it has.
+type Overload struct {
+	Latency     Duration `yaml:"latency" json:"latency"`         // one turn of a loop takes longer, smoothed; 0: never
+	Memory      int      `yaml:"memory" json:"memory"`           // percent of the worker's memory limit in use; 0: never
+	Descriptors int      `yaml:"descriptors" json:"descriptors"` // percent of the descriptors that the worker may have; 0: never
 }
 
 // Farms keeps the file's order; names are unique.
 type Farms []Farm
+
+// Limit is how many requests a server may have at once: adaptive, gradient2, off,
+// or a number.
+type Limit string
+
+// Key says where in a request a value stands: client, host, header:NAME or
+// cookie:NAME. The empty Key is nowhere.
+type Key string
 
 // Duration is a time span, in YAML and JSON a string with its unit: 30s, 1h30m.
 type Duration time.Duration

@@ -25,11 +25,16 @@ func Default() *Config {
 		},
 		Forward:   Forward{XForwarded: true, Via: "sluice", RequestID: true},
 		Listeners: []Listener{{Name: ":8080", Address: ":8080", Backlog: defaultBacklog}},
+		State:     "auto",
+		Overload:  Overload{Latency: seconds(1) / 2, Memory: 95, Descriptors: 90},
 	}
 }
 
 // defaultBacklog is the kernel's own net.core.somaxconn since Linux 5.4.
 const defaultBacklog = 4096
+
+// defaultPriority is the urgency of a request that says none, RFC 9218 4.1.
+const defaultPriority = 3
 
 // NewFarm gives a farm with all defaults and these servers.
 func NewFarm(name string, urls ...string) Farm {
@@ -43,6 +48,10 @@ func NewFarm(name string, urls ...string) Farm {
 		},
 		Retries: 1,
 		FailFor: seconds(10),
+		Admission: Admission{
+			Limit: "adaptive", Min: 2, Max: 10_000, Queue: 1000, Timeout: seconds(30),
+			Failures: []string{"429", "503"},
+		},
 	}
 	for _, u := range urls {
 		server := Server{URL: u}
@@ -54,6 +63,7 @@ func NewFarm(name string, urls ...string) Farm {
 
 func (l *Listener) setDefaults() { l.Backlog = defaultBacklog }
 func (s *Server) setDefaults()   { s.Weight = 100 }
+func (r *Route) setDefaults()    { r.Priority = defaultPriority }
 
 func seconds(n int) Duration { return Duration(time.Duration(n) * time.Second) }
 
@@ -110,7 +120,7 @@ func (c *Config) derive(r *report) {
 		}
 	}
 	if len(c.Routes) == 0 && len(c.Farms) == 1 {
-		c.Routes = []Route{{Farm: c.Farms[0].Name}}
+		c.Routes = []Route{{Farm: c.Farms[0].Name, Priority: defaultPriority}}
 	}
 }
 

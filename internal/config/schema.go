@@ -37,7 +37,7 @@ func keysOf(t reflect.Type) []string {
 // unknown would send the operator looking for a slip of the pen.
 var notYet = map[reflect.Type][]string{
 	reflect.TypeFor[Listener](): {"protocols", "tls", "steering"},
-	reflect.TypeFor[Farm]():     {"balance", "admission", "health", "pool", "spill", "affinity"},
+	reflect.TypeFor[Farm]():     {"balance", "health", "pool", "spill", "affinity"},
 }
 
 // unknownKey tells what key probably was to be.
