@@ -8,8 +8,8 @@
 //
 // The way of a request: listen.go opens the address and bounds the connections,
 // guard.go refuses what a web page of somebody else could send, pages.go answers.
-// status.go and metrics.go hold the two large answers; sampler.go and process.go
-// give them what the segment does not know.
+// status.go, limits.go and metrics.go hold the large answers; sampler.go and
+// process.go give them what the segment does not know.
 package admin
 
 import (
@@ -32,6 +32,7 @@ type View interface {
 	Servers() []spec.ServerSlot // servers of the configuration in force
 	Segment() *segment.Segment
 	Generation() uint64 // of the configuration in force, from 1
+	Admission() AdmissionView
 }
 
 // WorkerView is one listener process as its supervisor sees it.
@@ -43,4 +44,46 @@ type WorkerView struct {
 	Loops      int
 	Restarts   int       // times that it died and was started again
 	Started    time.Time // of the process that lives now
+}
+
+// AdmissionView is how the limits of all servers stand, as the supervisor sees it.
+type AdmissionView struct {
+	Servers []LimitView // of the configuration in force
+	// What the supervisor had to mend. Both stay 0 unless something is wrong.
+	Leaks    uint64 // permits that were claimed and belonged to nobody
+	Stranded uint64 // times that requests waited although permits were free
+}
+
+// LimitView is the gate of one server, and its controller's last word.
+type LimitView struct {
+	Farm, URL  string
+	Slot       int               // in the segment
+	Kind       string            // adaptive, gradient2, fixed or off
+	Min, Max   int               // the operator's bounds
+	Target     time.Duration     // 90 % of good responses should be faster; 0: no objective
+	Limit      int               // requests at once, in force now; means nothing if Kind is off
+	InFlight   int               // permits claimed
+	Waiting    int               // requests that may go to this server; one that may go to several counts for each
+	Half       string            // up or down while the controller probes, else level
+	Centre     float64           // the limit without its dither
+	Throughput float64           // good completions per second, smoothed
+	Elasticity float64           // dlnX/dlnn as far as it is known; 0 without evidence
+	Evidence   float64           // 1/variance of the elasticity; 0: nothing is known
+	Reason     string            // of the last move; empty before the first
+	Moved      time.Time         // when it was; zero before the first
+	Decisions  []DecisionView    // moves, oldest first, the last 128
+	Moves      map[string]uint64 // all moves since the supervisor began, by reason
+}
+
+// DecisionView is one move of a limit, and what it was made of.
+type DecisionView struct {
+	At           time.Time
+	From, To     int // the limit before and after
+	Half, Reason string
+	Centre       float64
+	Elasticity   float64
+	Evidence     float64
+	Throughput   float64
+	InFlight     int // permits claimed at that moment
+	Queue        int // requests that waited
 }

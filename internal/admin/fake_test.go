@@ -22,6 +22,7 @@ type fakeView struct {
 	servers []spec.ServerSlot
 	started time.Time
 	ready   bool
+	limits  AdmissionView
 	reload  func() error // nil: succeeds
 	reloads int
 }
@@ -83,6 +84,7 @@ func (v *fakeView) Workers() []WorkerView      { return v.workers }
 func (v *fakeView) Servers() []spec.ServerSlot { return v.servers }
 func (v *fakeView) Segment() *segment.Segment  { return v.segment }
 func (v *fakeView) Generation() uint64         { return 7 }
+func (v *fakeView) Admission() AdmissionView   { return v.limits }
 func (v *fakeView) Reload() error {
 	v.reloads++
 	if v.reload == nil {
