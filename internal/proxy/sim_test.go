@@ -102,6 +102,7 @@ type simConn struct {
 	writeBy int64
 	stall   time.Duration
 	idle    reactor.Job
+	watcher reactor.Job
 	hangup  reactor.Job
 	far     *simConn
 }
@@ -216,6 +217,28 @@ func (c *simConn) watch() {
 		c.idle = nil
 		c.m.Go(job)
 	}
+}
+
+// Watch is Idle, but for what may be read.
+func (c *simConn) Watch(job reactor.Job) bool {
+	c.watcher = job
+	if job != nil {
+		c.m.Submit(func() {
+			for c.watcher == job && !c.over() && (c.readBy == 0 || c.m.Now() < c.readBy) {
+				c.m.wait(c.readBy)
+			}
+			if c.watcher == job {
+				c.watcher = nil
+				c.m.Go(job)
+			}
+		})
+	}
+	return true
+}
+
+// over reports whether nothing more will come.
+func (c *simConn) over() bool {
+	return c.closed || c.failure != nil || c.in.dead || c.in.ended
 }
 
 func (c *simConn) OnHangup(job reactor.Job) {

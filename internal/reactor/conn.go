@@ -28,6 +28,7 @@ type Conn struct {
 
 	reader, writer *task // parked in Read or Await, and in Write
 	idle           Job   // started when a conn without a task becomes ready
+	watch          Job   // started when a conn without a task ends
 	hangup         Job
 	failure        error // given by Abort
 
@@ -56,7 +57,7 @@ func (l *Loop) Adopt(fd int, peer netip.AddrPort) (*Conn, error) {
 // for Adopt on another. Nothing may be waiting on the connection.
 func (c *Conn) Detach() (fd int) {
 	epollCtl(c.loop.epoll, unix.EPOLL_CTL_DEL, c.fd, 0, 0)
-	c.idle = nil
+	c.idle, c.watch = nil, nil
 	c.retire()
 	return c.fd
 }
@@ -68,7 +69,10 @@ func (c *Conn) Peer() netip.AddrPort { return c.peer }
 func (c *Conn) events(mask uint32) {
 	if mask&(unix.EPOLLIN|unix.EPOLLRDHUP|unix.EPOLLHUP|unix.EPOLLERR) != 0 {
 		c.readable = true
-		c.ended = c.ended || mask&^uint32(unix.EPOLLIN|unix.EPOLLOUT) != 0
+		if mask&^uint32(unix.EPOLLIN|unix.EPOLLOUT) != 0 {
+			c.ended = true
+			c.wakeWatch()
+		}
 		c.wakeReader()
 	}
 	if mask&(unix.EPOLLOUT|unix.EPOLLHUP|unix.EPOLLERR) != 0 {
@@ -96,6 +100,14 @@ func (c *Conn) wakeReader() {
 		return
 	}
 	c.loop.wake(c.reader)
+}
+
+// wakeWatch starts the job that watches over the connection's end.
+func (c *Conn) wakeWatch() {
+	if job := c.watch; job != nil {
+		c.watch = nil
+		c.loop.Go(job)
+	}
 }
 
 // Read implements net.Conn. It waits only if the socket has nothing.
@@ -161,6 +173,17 @@ func (c *Conn) Idle(job Job) bool {
 		return true
 	}
 	c.idle = job
+	return true
+}
+
+// Watch implements Stream.
+func (c *Conn) Watch(job Job) bool {
+	late := c.readBy != 0 && c.loop.now >= c.readBy
+	if job != nil && (late || c.Ended()) {
+		c.loop.Go(job)
+		return true
+	}
+	c.watch = job
 	return true
 }
 
@@ -239,6 +262,7 @@ func (c *Conn) Abort(err error) {
 	if c.failure == nil {
 		c.failure = err
 	}
+	c.wakeWatch()
 	c.wakeReader()
 	c.loop.wake(c.writer)
 }
@@ -268,6 +292,7 @@ func (c *Conn) SetReadDeadline(t time.Time) error {
 	d := untilDeadline(t)
 	if c.SetReadTimeout(d); d < 0 {
 		c.readBy = c.loop.now
+		c.wakeWatch()
 		c.wakeReader()
 	}
 	return nil
@@ -313,6 +338,7 @@ func (c *Conn) expire(now int64) {
 				next = by
 			}
 		case i == 0:
+			c.wakeWatch()
 			c.wakeReader()
 		default:
 			c.loop.wake(c.writer)
@@ -339,6 +365,7 @@ func (c *Conn) retire() {
 	c.hangup = nil
 	c.loop.forget(c.fd)
 	c.loop.wheel.disarm(&c.timer)
+	c.wakeWatch()
 	c.wakeReader()
 	c.loop.wake(c.writer)
 }

@@ -119,6 +119,7 @@ func (b *blocking) Abort(err error) {
 
 func (b *blocking) Ready() bool          { return true }
 func (b *blocking) Idle(Job) bool        { return false }
+func (b *blocking) Watch(Job) bool       { return false }
 func (b *blocking) OnHangup(Job)         {}
 func (b *blocking) Linger(time.Duration) { b.Conn.Close() }
 

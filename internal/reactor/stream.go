@@ -45,6 +45,10 @@ type Stream interface {
 	// one back. It returns false where that cannot be (over plain goroutines);
 	// the caller then just reads.
 	Idle(job Job) bool
+	// Watch is Idle for a task that wants nothing of what the peer may send: job
+	// runs when the peer has ended or reset the connection, or the read deadline
+	// has passed. Bytes stay where they are.
+	Watch(job Job) bool
 	// SetReadTimeout and SetWriteTimeout set the deadline to d from now; zero
 	// means none.
 	SetReadTimeout(d time.Duration)
