@@ -61,6 +61,10 @@ var loopMetrics = []metric[segment.LoopStats]{
 		func(l *segment.LoopStats) float64 { return count(l.BusyNanos) / 1e9 }),
 	counter("sluice_server_connection_takeovers_total", "Connections to servers that one loop took over from another of its node.", workerLabels,
 		func(l *segment.LoopStats) float64 { return count(l.Takeovers) }),
+	gauge("sluice_held_requests", "Requests that wait for a permit now, by the worker of their client.", workerLabels,
+		func(l *segment.LoopStats) float64 { return level(l.Held) }),
+	counter("sluice_held_clients_gone_total", "Held requests whose client went away before they were sent.", workerLabels,
+		func(l *segment.LoopStats) float64 { return count(l.LeftHeld) }),
 }
 
 // serverMetrics are the figures of one server, all workers together.
@@ -87,6 +91,10 @@ var serverMetrics = []metric[segment.ServerStats]{
 		func(s *segment.ServerStats) float64 { return count(s.BytesIn) }),
 	counter("sluice_server_sent_bytes_total", "Bytes written to the server.", serverLabels,
 		func(s *segment.ServerStats) float64 { return count(s.BytesOut) }),
+	counter("sluice_slow_permits_total", "Good permits of the server that were held longer than admission.target. They are in sluice_permits_total too.", serverLabels,
+		func(s *segment.ServerStats) float64 { return count(s.Slow) }),
+	counter("sluice_good_permit_seconds_total", "How long the good permits were held, all together. Its rate divided by that of sluice_permits_total{outcome=\"good\"} is the mean response time that the limit is made of.", serverLabels,
+		func(s *segment.ServerStats) float64 { return count(s.Sum) / 1e9 }),
 }
 
 // processMetrics are what the supervisor and the kernel know of a worker.
@@ -132,6 +140,7 @@ func (c collector) Describe(to chan<- *prometheus.Desc) {
 	describe(to, loopMetrics)
 	describe(to, serverMetrics)
 	describe(to, processMetrics)
+	describeLimits(to)
 }
 
 // Collect reads every block once.
@@ -147,7 +156,9 @@ func (c collector) Collect(to chan<- prometheus.Metric) {
 		labels := []string{key.farm, key.url}
 		collect(to, serverMetrics, totals, labels)
 		to <- histogram(descResponse, &totals.Response, labels)
+		collectPermits(to, totals, labels)
 	}
+	collectLimits(to, c.view.Admission())
 }
 
 func (c collector) worker(to chan<- prometheus.Metric, w WorkerView, totals *segment.LoopStats) {
@@ -156,6 +167,7 @@ func (c collector) worker(to chan<- prometheus.Metric, w WorkerView, totals *seg
 	collect(to, processMetrics, &process, labels)
 	collect(to, loopMetrics, totals, labels)
 	to <- histogram(descDuration, &totals.Duration, labels)
+	collectHeld(to, totals, labels)
 	for class, name := range classNames {
 		to <- prometheus.MustNewConstMetric(descResponses, prometheus.CounterValue, count(totals.Status[class]), append(labels, name)...)
 	}

@@ -106,6 +106,7 @@ func TestMetricsTellTheSegment(t *testing.T) {
 func TestMetricsPassPromlint(t *testing.T) {
 	v := newFakeView(t)
 	v.work()
+	v.hold()
 	problems, err := promlint.New(strings.NewReader(scrape(t, v))).Lint()
 	if err != nil {
 		t.Fatal(err)
@@ -119,13 +120,14 @@ func TestMetricsPassPromlint(t *testing.T) {
 func TestMetricsAreDescribed(t *testing.T) {
 	v := newFakeView(t)
 	v.work()
+	v.hold()
 	registry := prometheus.NewPedanticRegistry()
 	registry.MustRegister(collector{v})
 	families, err := registry.Gather()
 	if err != nil {
 		t.Fatal(err)
 	}
-	allowed := []string{"worker", "node", "farm", "server", "code", "reason", "version"}
+	allowed := []string{"worker", "node", "farm", "server", "code", "reason", "version", "outcome", "cause"}
 	for _, f := range families {
 		if !strings.HasPrefix(f.GetName(), "sluice_") {
 			t.Errorf("%s: not ours", f.GetName())
@@ -140,12 +142,15 @@ func TestMetricsAreDescribed(t *testing.T) {
 
 // Every figure of the layout is shown: a new counter must not be forgotten here.
 func TestEveryFigureHasAMetric(t *testing.T) {
-	const notInTables = 3 // Status, Refused and the histogram have descriptions of their own
+	const notInTables = 5 // Status, Refused, Shed and the two histograms have descriptions of their own
 	if got, want := len(loopMetrics)+notInTables, fieldsOf[segment.LoopStats](); got != want {
 		t.Errorf("LoopStats has %d figures, and %d metrics", want, got)
 	}
-	const histograms = 1
-	if got, want := len(serverMetrics)+histograms, fieldsOf[segment.ServerStats](); got != want {
+	const (
+		ofTheirOwn = 5 // Good, Ignored, Failed and the two histograms
+		notShown   = 4 // Permits, Area, Since and Squares: the controller's raw material
+	)
+	if got, want := len(serverMetrics)+ofTheirOwn+notShown, fieldsOf[segment.ServerStats](); got != want {
 		t.Errorf("ServerStats has %d figures, and %d metrics", want, got)
 	}
 }

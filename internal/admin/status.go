@@ -25,7 +25,19 @@ type Status struct {
 	Nodes         []NodeStatus     `json:"nodes"`
 	Listeners     []ListenerStatus `json:"listeners"`
 	Farms         []FarmStatus     `json:"farms"`
+	Admission     AdmissionTotals  `json:"admission"`
 	Duration      Distribution     `json:"duration"` // of requests: head complete to the response's last byte given to the kernel
+}
+
+// AdmissionTotals are requests held and connections shed, of all workers.
+type AdmissionTotals struct {
+	Held        int64             `json:"held"`         // requests that wait for a permit now
+	ClientsGone uint64            `json:"clients_gone"` // held requests whose client went away
+	Wait        Distribution      `json:"wait"`         // of all that were held, however it ended
+	Shed        map[string]uint64 `json:"shed"`         // connections refused at once, by what Sluice was short of
+	// Both stay 0 unless something is wrong.
+	Leaks    uint64 `json:"leaks"`    // permits that belonged to nobody
+	Stranded uint64 `json:"stranded"` // times that requests waited although permits were free
 }
 
 // WorkerStatus is one listener process.
@@ -42,6 +54,7 @@ type WorkerStatus struct {
 	Traffic
 	Responses    map[string]uint64 `json:"responses"` // by class: "2xx"; "none" if none was sent
 	Refused      map[string]uint64 `json:"refused"`   // answered by Sluice itself, by reason; those that happened
+	Shed         map[string]uint64 `json:"shed"`      // connections refused at once, by what Sluice was short of; those that happened
 	AcceptPauses uint64            `json:"accept_pauses"`
 	LogDropped   uint64            `json:"log_dropped"`
 	Panics       uint64            `json:"panics"`
@@ -52,6 +65,7 @@ type Traffic struct {
 	Connections       int64   `json:"connections"` // open now
 	Idle              int64   `json:"idle"`        // of these, between requests
 	Active            int64   `json:"active"`      // requests in progress
+	Held              int64   `json:"held"`        // of these, waiting for a permit
 	Accepted          uint64  `json:"accepted"`    // connections
 	Requests          uint64  `json:"requests"`
 	BusySeconds       float64 `json:"busy_seconds"`        // all loops together, not asleep
@@ -98,6 +112,8 @@ type ServerStatus struct {
 	BytesIn         uint64       `json:"bytes_in"` // from the server
 	BytesOut        uint64       `json:"bytes_out"`
 	Response        Distribution `json:"response"` // last request byte sent to the response's first byte
+	// With the last 32 decisions; GET /limits has all. Missing in the moment of a reload.
+	Admission *AdmissionStatus `json:"admission,omitempty"`
 }
 
 // Distribution sums up a histogram, in seconds. Quantiles are within 12.5 %.
@@ -126,18 +142,23 @@ func newStatus(view View, samples *sampler) *Status {
 		Nodes:         []NodeStatus{},
 		Listeners:     []ListenerStatus{},
 	}
-	var duration segment.Histogram
+	var all segment.LoopStats
 	for _, w := range view.Workers() {
 		totals := view.Segment().Totals(w.Index)
-		duration.Merge(&totals.Duration)
+		all.Merge(&totals)
 		s.Workers = append(s.Workers, newWorker(w, &totals, samples.rate(w, totals, now)))
 	}
 	for _, l := range view.Config().Listeners {
 		s.Listeners = append(s.Listeners, ListenerStatus{Name: l.Name, Address: l.Address})
 	}
 	s.Nodes = newNodes(s.Workers)
-	s.Farms = newFarms(view)
-	s.Duration = newDistribution(&duration)
+	limits := view.Admission()
+	s.Farms = newFarms(view, limitsByServer(limits))
+	s.Admission = AdmissionTotals{
+		Held: all.Held.Load(), ClientsGone: all.LeftHeld.Load(), Wait: newDistribution(&all.Wait),
+		Shed: shed(&all), Leaks: limits.Leaks, Stranded: limits.Stranded,
+	}
+	s.Duration = newDistribution(&all.Duration)
 	return s
 }
 
@@ -150,6 +171,7 @@ func newWorker(w WorkerView, t *segment.LoopStats, r rate) WorkerStatus {
 			Connections:       t.Connections.Load(),
 			Idle:              t.Idle.Load(),
 			Active:            t.Active.Load(),
+			Held:              t.Held.Load(),
 			Accepted:          t.Accepted.Load(),
 			Requests:          t.Requests.Load(),
 			BusySeconds:       time.Duration(t.BusyNanos.Load()).Seconds(),
@@ -160,6 +182,7 @@ func newWorker(w WorkerView, t *segment.LoopStats, r rate) WorkerStatus {
 		},
 		Responses:    responses(t),
 		Refused:      refused(t),
+		Shed:         shed(t),
 		AcceptPauses: t.AcceptPauses.Load(),
 		LogDropped:   t.LogDropped.Load(),
 		Panics:       t.Panics.Load(),
@@ -181,6 +204,16 @@ func refused(t *segment.LoopStats) map[string]uint64 {
 	by := make(map[string]uint64)
 	for reason, name := range segment.ReasonNames {
 		if n := t.Refused[reason].Load(); n > 0 {
+			by[name] = n
+		}
+	}
+	return by
+}
+
+func shed(t *segment.LoopStats) map[string]uint64 {
+	by := make(map[string]uint64)
+	for cause, name := range segment.ShedNames {
+		if n := t.Shed[cause].Load(); n > 0 {
 			by[name] = n
 		}
 	}
@@ -211,6 +244,7 @@ func (n *NodeStatus) add(w WorkerStatus) {
 	n.Connections += w.Connections
 	n.Idle += w.Idle
 	n.Active += w.Active
+	n.Held += w.Held
 	n.Accepted += w.Accepted
 	n.Requests += w.Requests
 	n.BusySeconds += w.BusySeconds
@@ -220,13 +254,19 @@ func (n *NodeStatus) add(w WorkerStatus) {
 }
 
 // newFarms follows the order of the configuration.
-func newFarms(view View) []FarmStatus {
+func newFarms(view View, limits map[serverKey]*LimitView) []FarmStatus {
 	totals := serverTotals(view)
 	farms := []FarmStatus{}
 	for _, f := range view.Config().Farms {
 		farm := FarmStatus{Name: f.Name, Servers: []ServerStatus{}}
 		for _, s := range f.Servers {
-			farm.Servers = append(farm.Servers, newServer(s, totals[serverKey{f.Name, s.URL}]))
+			key := serverKey{f.Name, s.URL}
+			one := newServer(s, totals[key])
+			if limit := limits[key]; limit != nil {
+				one.Admission = newAdmission(limit, totals[key])
+				one.Admission.lastDecisions(decisionsInStatus)
+			}
+			farm.Servers = append(farm.Servers, one)
 		}
 		farms = append(farms, farm)
 	}
