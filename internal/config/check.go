@@ -31,6 +31,8 @@ func (k *checker) all() {
 	k.listeners()
 	k.farms()
 	k.routes()
+	k.state()
+	k.overload()
 }
 
 // The machine's bounds, which the shared segment reserves room for, and the

@@ -43,6 +43,22 @@ func TestBounds(t *testing.T) {
 		{inFarm("timeouts: {continue: $}"), "", "0s", "30s", "30001ms"},
 		{inFarm("retries: $"), "-1", "0", "16", "17"},
 		{inFarm("fail_for: $"), "", "0s", "24h", "24h1ms"},
+		{"overload: {latency: $}", "999us", "1ms", "1m", "60001ms"},
+		{"overload: {latency: $}", "", "0s", "500ms", ""},
+		{"overload: {memory: $}", "-1", "0", "100", "101"},
+		{"overload: {descriptors: $}", "-1", "0", "100", "101"},
+		{inFarm("admission: $"), "-1", "1", "1000000", "1000001"},
+		{inFarm("admission: {min: 5, max: 9, limit: $}"), "4", "5", "9", "10"},
+		{inFarm("admission: {min: $}"), "0", "1", "1000000", "1000001"},
+		{inFarm("admission: {max: $}"), "0", "1", "1000000", "1000001"},
+		{inFarm("admission: {max: 9, min: $}"), "0", "1", "9", "10"},
+		{inFarm("admission: {target: $}"), "999us", "1ms", "24h", "24h1ms"},
+		{inFarm("admission: {queue: $}"), "-1", "0", "1000000", "1000001"},
+		{inFarm("admission: {timeout: $}"), "0s", "1ms", "24h", "24h1ms"},
+		{inFarm("admission: {failures: [$]}"), "199", "200", "599", "600"},
+		{inFarm("admission: {failures: [$]}"), "1xx", "2xx", "5xx", "6xx"},
+		{"routes: [{farm: app, priority: $}]", "-1", "0", "7", "8"},
+		{"routes: [{farm: app, deadline: $}]", "999us", "1ms", "24h", "24h1ms"},
 		{inServer("weight: $"), "-1", "0", "1000", "1001"},
 		{inServer("node: $"), "-1", "0", "1023", "1024"},
 		{"farms: {app: {servers: [{url: \"http://a:$\"}]}}", "0", "1", "65535", "65536"},
@@ -94,6 +110,9 @@ func TestCounts(t *testing.T) {
 		{"servers", maxServers, func(n int) string {
 			return "farms:\n  a: {servers: [{url: \"http://a\"}]}\n  b:\n    servers:\n" +
 				repeat("    - {url: \"http://a:%d\"}\n", n-1) + "routes: [{farm: a}]\n"
+		}},
+		{"failures", maxFailures, func(n int) string {
+			return "farms: {app: {servers: [{url: \"http://a\"}], admission: {failures: [" + strings.Repeat("5xx, ", n) + "]}}}\n"
 		}},
 		{"routes", maxRoutes, func(n int) string { return "routes:\n" + repeat("  - {farm: app, path: /%d}\n", n) + enough }},
 	} {

@@ -19,11 +19,11 @@ type Config struct {
 	Timeouts  Timeouts   `yaml:"timeouts" json:"timeouts"`
 	Forward   Forward    `yaml:"forward" json:"forward"`
 	Trust     []Prefix   `yaml:"trust" json:"trust"` // clients whose X-Forwarded-*, Forwarded and X-Request-Id are believed
+	State     string     `yaml:"state" json:"state"` // auto | off | an absolute path: the file of what limits have learned
+	Overload  Overload   `yaml:"overload" json:"overload"`
 	Listeners []Listener `yaml:"listeners" json:"listeners"`
 	Farms     Farms      `yaml:"farms" json:"farms"`   // in the file's order
 	Routes    []Route    `yaml:"routes" json:"routes"` // first match wins
-	State     string     `yaml:"state" json:"state"`   // auto | off | an absolute path: the file of what limits have learned
-	Overload  Overload   `yaml:"overload" json:"overload"`
 }
 
 // Workers says how many listener processes run and where (DESIGN §5).
@@ -113,7 +113,7 @@ type Admission struct {
 	Target       Duration `yaml:"target" json:"target"`               // nine of ten good responses should be faster; it only lowers the limit; 0: none
 	Queue        int      `yaml:"queue" json:"queue"`                 // requests held at once, per worker; beyond: 503; 0: none is held
 	Timeout      Duration `yaml:"timeout" json:"timeout"`             // a request is held no longer; then 503
-	Failures     []string `yaml:"failures" json:"failures"`           // responses by which a server says that it has too much to do: see Failure
+	Failures     []string `yaml:"failures" json:"failures"`           // responses by which a server says that it has too much to do: see ParseFailure
 	Priority     Key      `yaml:"priority" json:"priority"`           // header:NAME | cookie:NAME: where a trusted client's request says its urgency, RFC 9218 4.1; empty: nowhere
 	Tenant       Key      `yaml:"tenant" json:"tenant"`               // client | host | header:NAME | cookie:NAME: whose share of the queue a request takes; empty: all alike
 	Deadline     Key      `yaml:"deadline" json:"deadline"`           // header:NAME: how long the client will wait, as 250ms, 2s or a number of milliseconds; empty: nowhere
@@ -150,7 +150,7 @@ type Route struct {
 
 	Admission string   `yaml:"admission" json:"admission"` // empty: as the farm says; off: never held, and its response times teach nothing
 	Priority  int      `yaml:"priority" json:"priority"`   // urgency from 0, first, to 7, last: RFC 9218 4.1
-	Deadline  Duration `yaml:"deadline" json:"deadline"`   // a request that cannot be passed on within this is refused at once; 0: none
+	Deadline  Duration `yaml:"deadline" json:"deadline"`   // how long a client waits; a request that cannot be served in time is refused at once; 0: none
 }
 
 // Overload says when Sluice itself has too much to do: then it refuses new

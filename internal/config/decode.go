@@ -29,6 +29,7 @@ var textTypes = map[reflect.Type]func(text string, into reflect.Value) *problem{
 	reflect.TypeFor[Duration](): scalar(parseDuration),
 	reflect.TypeFor[Size]():     scalar(parseSize),
 	reflect.TypeFor[Prefix]():   scalar(parsePrefix),
+	reflect.TypeFor[Limit]():    scalar(parseLimit),
 }
 
 func scalar[T any](parse func(string) (T, *problem)) func(string, reflect.Value) *problem {
@@ -90,7 +91,7 @@ func isNull(n *yaml.Node) bool {
 // text decodes a scalar, after expansion.
 func (d *decoder) text(n *yaml.Node, into reflect.Value, path string, set func(string, reflect.Value) *problem) {
 	if n.Kind != yaml.ScalarNode {
-		d.fail(path, "", problem{"one value belongs here, not " + kindName(n), ""})
+		d.fail(path, "", problem{"one value belongs here, not " + kindName(n), pairAsText(n, into.Type(), path)})
 		return
 	}
 	text, p := expand(n.Value, d.lookup)
@@ -105,6 +106,23 @@ func (d *decoder) text(n *yaml.Node, into reflect.Value, path string, set func(s
 	if p != nil {
 		d.fail(path, n.Value, *p)
 	}
+}
+
+// pairAsText is the cure for a text with a colon that YAML took for a mapping.
+func pairAsText(n *yaml.Node, t reflect.Type, path string) string {
+	if n.Kind != yaml.MappingNode || len(n.Content) != 2 || n.Content[1].Kind != yaml.ScalarNode {
+		return ""
+	}
+	left, right := n.Content[0].Value, n.Content[1].Value
+	switch {
+	case t == reflect.TypeFor[Key]():
+		return "write " + quote(left+":"+right)
+	case t == reflect.TypeFor[Limit]() && left == "fixed":
+		return "write " + right
+	case t.Kind() == reflect.String && strings.HasSuffix(path, "]"):
+		return "put quotes around it: " + quote(left+": "+right)
+	}
+	return ""
 }
 
 // rateUnit gives what may stand after the size at path: rates are per second.
@@ -221,13 +239,18 @@ func fresh(of reflect.Type) reflect.Value {
 	return pointer.Elem()
 }
 
-// mapping decodes onto a struct.
+// mapping decodes onto a struct; one value alone where the type takes that.
 func (d *decoder) mapping(n *yaml.Node, into reflect.Value, path string) {
+	fields := fieldsOf(into.Type())
+	alone := slices.IndexFunc(fields, func(f field) bool { return f.key == aloneKeys[into.Type()] })
+	if alone >= 0 && n.Kind == yaml.ScalarNode {
+		d.value(n, into.Field(fields[alone].index), join(path, fields[alone].key))
+		return
+	}
 	if n.Kind != yaml.MappingNode {
 		d.fail(path, n.Value, problem{"a mapping belongs here, not " + kindName(n), shorthand(n, into.Type())})
 		return
 	}
-	fields := fieldsOf(into.Type())
 	for _, e := range d.entries(n, path) {
 		at := join(path, e.key.Value)
 		i := slices.IndexFunc(fields, func(f field) bool { return f.key == e.key.Value })

@@ -115,6 +115,7 @@ func (c *Config) derive(r *report) {
 		if !r.wasSet(at + ".timeouts.continue") {
 			f.Timeouts.Continue = min(f.Timeouts.Continue, f.Timeouts.FirstByte)
 		}
+		r.deriveAdmission(&f.Admission, at+".admission")
 		for j := range f.Servers {
 			f.Servers[j].URL = plainURL(f.Servers[j].URL)
 		}

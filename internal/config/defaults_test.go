@@ -17,8 +17,8 @@ func TestDefaults(t *testing.T) {
 	}
 	for name, text := range map[string]string{
 		"nothing but a farm": `farms: {app: {servers: [{url: "http://127.0.0.1:3000"}]}}`,
-		"empty sections": "workers:\nadmin: {}\nlog: {access: }\nlimits: ~\ntimeouts: null\nforward: {}\ntrust: []\nlisteners:\n" +
-			"farms: {app: {servers: [{url: \"http://127.0.0.1:3000/\", node: }], connections: {}, timeouts: }}\nroutes: []\n",
+		"empty sections": "workers:\nadmin: {}\nlog: {access: }\nstate:\noverload: {}\nlimits: ~\ntimeouts: null\nforward: {}\ntrust: []\nlisteners:\n" +
+			"farms: {app: {servers: [{url: \"http://127.0.0.1:3000/\", node: }], connections: {}, timeouts: , admission: }}\nroutes: []\n",
 		"the defaults themselves": string(want),
 	} {
 		c, err := Parse("f", []byte(text))
@@ -77,6 +77,34 @@ func TestDefaultsGiveWay(t *testing.T) {
 	}
 }
 
+// So do those of min and max, to each other and to a limit that is a number.
+func TestLimitBoundsGiveWay(t *testing.T) {
+	for text, want := range map[string]string{
+		"{}":                                "adaptive 2 10000",
+		"1":                                 "1 1 10000",
+		"2":                                 "2 2 10000",
+		"20000":                             "20000 2 20000",
+		"{limit: 1000000}":                  "1000000 2 1000000",
+		"{max: 1}":                          "adaptive 1 1",
+		"{min: 20000}":                      "adaptive 20000 20000",
+		"{min: 20000, limit: 30000}":        "30000 20000 30000",
+		"{min: 3, max: 3}":                  "adaptive 3 3",
+		"{max: 1, limit: 1}":                "1 1 1",
+		"{min: 5, max: 9, limit: off}":      "off 5 9",
+		"{limit: gradient2, max: , min: ~}": "gradient2 2 10000",
+	} {
+		c, err := Parse("f", []byte("farms: {app: {servers: [{url: \"http://a\"}], admission: "+text+"}}\n"))
+		if err != nil {
+			t.Errorf("%s: %v", text, err)
+			continue
+		}
+		a := c.Farms[0].Admission
+		if got := fmt.Sprintf("%v %d %d", a.Limit, a.Min, a.Max); got != want {
+			t.Errorf("%s: %s, want %s", text, got, want)
+		}
+	}
+}
+
 // Any valid Config is the same after Print and Parse, and after JSON.
 func TestPrintParsesAgain(t *testing.T) {
 	random := rand.New(rand.NewPCG(3, 4))
@@ -115,12 +143,41 @@ func randomConfig(r *rand.Rand) *Config {
 		farm := NewFarm(pick("a", "1.", "null", "true", "-", ".", "0x")+fmt.Sprint(i), "http://a", "http://[::1]:2", "http+unix:///run/~a'b")
 		farm.Host = pick("preserve", "server", "1.2.3.4", "[::1]:5", "off")
 		farm.Timeouts.FirstByte = seconds(1) + span()/2
+		farm.Admission = randomAdmission(r)
 		farm.FailFor, farm.Retries = Duration(r.Int64N(int64(maxWait))), r.IntN(maxRetries+1)
 		if node := r.IntN(4); node > 0 {
 			farm.Servers[0].Node = &node
 		}
 		c.Farms = append(c.Farms, farm)
-		c.Routes = append(c.Routes, Route{pick("", "*.a.b", "1.2.3.4", "::1", "null", "true"), fmt.Sprintf("/%d/%s", i, pick("", "${x}", "$$", "~", "%20", "'\"`")), farm.Name})
+		route := Route{Host: pick("", "*.a.b", "1.2.3.4", "::1", "null", "true"), Farm: farm.Name, Admission: pick("", "off"), Priority: defaultPriority,
+			Path: fmt.Sprintf("/%d/%s", i, pick("", "${x}", "$$", "~", "%20", "'\"`"))}
+		if route.Admission == "" && farm.Admission.Limit != "off" && farm.Admission.Queue > 0 {
+			route.Priority, route.Deadline = r.IntN(8), span()
+		}
+		c.Routes = append(c.Routes, route)
 	}
+	c.State = pick("auto", "off", "/${x}/a b", "/'\"")
+	c.Overload = Overload{span() / 2000, r.IntN(101), r.IntN(101)}
 	return c
+}
+
+// randomAdmission makes valid wishes for holding requests.
+func randomAdmission(r *rand.Rand) Admission {
+	pick := func(from ...string) string { return from[r.IntN(len(from))] }
+	least := 1 + r.IntN(maxLimit)
+	most := least + r.IntN(maxLimit-least+1)
+	a := Admission{
+		Limit: Limit(pick("adaptive", "gradient2", "off", fmt.Sprint(least+r.IntN(most-least+1)))), Min: least, Max: most,
+		Queue: r.IntN(maxQueue + 1), Timeout: minWait + Duration(r.Int64N(int64(maxWait-minWait))), ServerTiming: r.IntN(2) == 0,
+	}
+	for range r.IntN(4) {
+		a.Failures = append(a.Failures, pick("429", "5xx", "X-A", "x: ${y}", "null", "true", "~", "!: - #", "y:'\""))
+	}
+	if a.Limit == "off" || a.Queue == 0 {
+		return a
+	}
+	a.Target = Duration(r.IntN(2)) * seconds(1)
+	a.Tenant = Key(pick("", "client", "host", "header:$", "cookie:~"))
+	a.Deadline = Key(pick("", "header:!#$%&'*+-.^_`|~"))
+	return a
 }

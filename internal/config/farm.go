@@ -43,6 +43,7 @@ func (k *checker) farm(f *Farm) {
 		{at + ".retries", f.Retries, 0, maxRetries},
 	})
 	k.relations(f, at)
+	k.admission(&f.Admission, at+".admission")
 	k.hostForServers(f.Host, at+".host")
 	k.servers(f, at+".servers")
 }

@@ -24,6 +24,7 @@ func (k *checker) routes() {
 	for i, r := range k.Routes {
 		at := "routes[" + strconv.Itoa(i) + "]"
 		k.target(r.Farm, farms, at+".farm")
+		k.holding(r, at)
 		host, path := checkRouteHost(r.Host), checkRoutePath(r.Path)
 		if host != nil {
 			k.add(at+".host", r.Host, *host)

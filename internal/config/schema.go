@@ -102,6 +102,9 @@ func visitKeys(t reflect.Type, path string, visit func(key, in string)) {
 	}
 }
 
+// aloneKeys are the keys whose value may stand for a whole mapping: "admission: 50".
+var aloneKeys = map[reflect.Type]string{reflect.TypeFor[Admission](): "limit"}
+
 // mainKeys are the keys that one probably means who writes a value in place of a
 // mapping.
 var mainKeys = map[reflect.Type]string{
