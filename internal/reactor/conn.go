@@ -65,6 +65,10 @@ func (c *Conn) Detach() (fd int) {
 // Peer is the other end's address; zero for Unix sockets.
 func (c *Conn) Peer() netip.AddrPort { return c.peer }
 
+// Descriptor is the socket's number, which the kernel chose as the lowest that
+// was free.
+func (c *Conn) Descriptor() int { return c.fd }
+
 // events marks what has become possible and makes who waits for it ready.
 func (c *Conn) events(mask uint32) {
 	if mask&(unix.EPOLLIN|unix.EPOLLRDHUP|unix.EPOLLHUP|unix.EPOLLERR) != 0 {

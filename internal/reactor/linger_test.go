@@ -148,3 +148,98 @@ func TestLingerEndsSending(t *testing.T) {
 	far.Close()
 	eventually(t, l, "the connection is closed", func() bool { return c.closed })
 }
+
+// A connection that is turned away gets its answer with its first bytes, or in
+// the end; a peer that sends on reads it too.
+func TestDismiss(t *testing.T) {
+	const wait = time.Second
+	for _, tc := range []struct {
+		name  string
+		steps []func(h byHand, peer int)
+		want  []string // what the peer reads after each: "-" nothing yet, "" the end
+	}{
+		{"who asks, and goes", []func(byHand, int){
+			func(_ byHand, peer int) {},
+			func(_ byHand, peer int) { send(peer, []byte("a request")) },
+			func(_ byHand, peer int) { send(peer, []byte("the rest of it")) },
+			func(_ byHand, peer int) { shutdownWrite(peer) },
+		}, []string{"-", "farewell", "", ""}},
+		{"who asks, and stays", []func(byHand, int){
+			func(_ byHand, peer int) { send(peer, []byte("a request")) },
+			func(h byHand, peer int) { h.pass(wait / 2) },
+			func(h byHand, peer int) { h.pass(wait) },
+		}, []string{"farewell", "", ""}},
+		{"who only ends", []func(byHand, int){
+			func(_ byHand, peer int) { shutdownWrite(peer) },
+		}, []string{"farewell"}},
+		{"who is silent", []func(byHand, int){
+			func(h byHand, _ int) { h.pass(wait / 2) },
+			func(h byHand, _ int) { h.pass(wait) },
+		}, []string{"-", "farewell"}},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			h := newByHand(t)
+			near, peer := socketPair(t)
+			defer unix.Close(peer)
+			c := h.adopt(t, near)
+			c.Dismiss([]byte("farewell"), wait)
+			for i, step := range tc.steps {
+				step(h, peer)
+				h.meet()
+				if got := hears(peer); got != tc.want[i] {
+					t.Fatalf("after step %d the peer reads %q, want %q", i, got, tc.want[i])
+				}
+				if last := i == len(tc.steps)-1; c.closed != last || (h.denied == 0) != last {
+					t.Fatalf("after step %d: closed %v, %d connections wait", i, c.closed, h.denied)
+				}
+			}
+		})
+	}
+}
+
+// hears is what a peer reads: "-" if there is nothing, "" at the end.
+func hears(fd int) string {
+	p := make([]byte, 100)
+	n, e := recv(fd, p)
+	if e == unix.EAGAIN {
+		return "-"
+	}
+	return string(p[:n])
+}
+
+// Of a flood only so many wait; the others are answered and closed at once. Who
+// has gone makes room.
+func TestDismissIsBounded(t *testing.T) {
+	h := newByHand(t)
+	var peers []int
+	dismiss := func(d time.Duration) (heard string, closed bool) {
+		near, peer := socketPair(t)
+		peers = append(peers, peer)
+		c := h.adopt(t, near)
+		c.Dismiss([]byte("farewell"), d)
+		return hears(peer), c.closed
+	}
+	for i := range mostDismissed {
+		if heard, closed := dismiss(time.Second); heard != "-" || closed {
+			t.Fatalf("connection %d reads %q, closed %v; it should wait", i+1, heard, closed)
+		}
+	}
+	if heard, closed := dismiss(time.Second); heard != "farewell" || !closed {
+		t.Errorf("connection %d reads %q, closed %v; want it gone at once", mostDismissed+1, heard, closed)
+	}
+	shutdownWrite(peers[0])
+	h.meet()
+	if heard, closed := dismiss(time.Second); heard != "-" || closed {
+		t.Errorf("after one has gone the next reads %q, closed %v; it should wait", heard, closed)
+	}
+	h.pass(2 * time.Second)
+	if h.denied != 0 {
+		t.Errorf("%d connections wait after their time", h.denied)
+	}
+	if heard, closed := dismiss(0); heard != "farewell" || !closed {
+		t.Errorf("without time it reads %q, closed %v; want it gone at once", heard, closed)
+	}
+	for _, fd := range peers {
+		unix.Close(fd)
+	}
+}

@@ -45,10 +45,12 @@ type Loop struct {
 	wheel   wheel
 	pipes   []pipe // empty ones
 	lent    int    // pipes in use
+	denied  int    // connections that wait in Dismiss
 	scratch []byte // for bytes that are read only to be thrown away
 	batch   []unix.EpollEvent
 	stats   Stats
 	awake   int64 // since when BusyNanos has not been brought up to date
+	pace    pace
 	tasks   map[*task]struct{}
 	closing bool
 	done    chan struct{} // closed when Run has ended
@@ -131,13 +133,16 @@ func (l *Loop) Run() {
 func (l *Loop) turn() {
 	l.runReady()
 	l.runSubmitted()
-	n := poll(l.epoll, l.batch)
+	n, slept := poll(l.epoll, l.batch), int64(0)
 	if n == 0 && l.ready.len() == 0 {
-		n = l.sleep()
+		n, slept = l.sleep()
 	} else if l.stats.Turns%64 == 0 {
 		l.observe(l.now)
 	}
+	before := l.now
 	l.now = nanotime()
+	l.pace.turn(l.now - before - slept)
+	l.pace.rest(slept)
 	l.stats.Turns++
 	l.dispatch(l.batch[:n])
 	l.wheel.advance(l.now)
@@ -152,18 +157,19 @@ func (l *Loop) dispatch(batch []unix.EpollEvent) {
 	}
 }
 
-// sleep waits for an event, a timer or a Submit.
-func (l *Loop) sleep() int {
+// sleep waits for an event, a timer or a Submit, and tells for how long it has,
+// in nanoseconds.
+func (l *Loop) sleep() (n int, slept int64) {
 	l.sleeping.Store(true)
 	defer l.sleeping.Store(false)
 	if l.closing || l.pending.Load() { // a Submit may have come between runSubmitted and the store above
-		return 0
+		return 0, 0
 	}
 	asleep := nanotime()
 	l.observe(asleep)
-	n := sleepPoll(l.epoll, l.batch, l.wheel.sleep(asleep))
+	n = sleepPoll(l.epoll, l.batch, l.wheel.sleep(asleep))
 	l.awake = nanotime()
-	return n
+	return n, l.awake - asleep
 }
 
 func (l *Loop) observe(now int64) {

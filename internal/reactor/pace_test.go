@@ -1,0 +1,85 @@
+package reactor
+
+import (
+	"testing"
+	"time"
+)
+
+// TestPace: what turns and sleeps make of the figure, in milliseconds. A sleep is
+// negative. The figure is that after the last of them.
+func TestPace(t *testing.T) {
+	const forever = -100_000
+	long := func(n int, ms ...int) (turns []int) {
+		for range n {
+			turns = append(turns, ms...)
+		}
+		return turns
+	}
+	for _, tc := range []struct {
+		name        string
+		turns       []int
+		least, most int
+	}{
+		{"none", nil, 0, 0},
+		{"one long turn", []int{10_000}, 0, 0},
+		{"one long turn among short ones", []int{1, 1, 1, 10_000, 1, 1}, 0, 1},
+		{"two long turns begin to tell", []int{1_000, 1_000}, 200, 300},
+		{"many long turns are the figure", long(20, 1_000), 990, 1_000},
+		{"as many short ones, and they are", append(long(20, 1_000), long(20, 1)...), 0, 9},
+		{"long and short in turn", long(20, 1_000, 1), 400, 600},
+		{"a long one in three is an exception", long(20, 1_000, 1, 1), 0, 1},
+		{"a short sleep takes nothing", append(long(20, 1_000), -19), 990, 1_000},
+		{"a sleep of one turn is an exception", append(long(20, 1_000), -20), 990, 1_000},
+		{"a sleep of a fifth of a second", append(long(20, 1_000), -200), 70, 80},
+		{"a second's sleep", append(long(20, 1_000), -1_000), 0, 0},
+		{"a long sleep", append(long(20, 1_000), forever), 0, 0},
+		{"a long turn after each short sleep", long(20, 1_000, -1), 990, 1_000},
+		{"a long turn after each long sleep", long(20, 1_000, -50), 0, 1},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			var p pace
+			for _, ms := range tc.turns {
+				if d := int64(ms) * 1e6; d < 0 {
+					p.rest(-d)
+				} else {
+					p.turn(d)
+				}
+			}
+			if ms := p.smooth / 1e6; ms < int64(tc.least) || ms > int64(tc.most) {
+				t.Errorf("%d ms, want %d to %d", ms, tc.least, tc.most)
+			}
+		})
+	}
+}
+
+// TestLag: a loop that has too much to do in each turn says so, and has forgotten
+// it once it has slept.
+func TestLag(t *testing.T) {
+	const turn, turns = 5 * time.Millisecond, 20
+	l := startLoop(t, Options{})
+	lag := make(chan int64, 1)
+	left := turns
+	var work func()
+	work = func() { // a turn runs what was submitted before it began
+		for until := nanotime() + int64(turn); nanotime() < until; {
+		}
+		if left--; left > 0 {
+			l.Submit(work)
+		} else {
+			lag <- l.Lag()
+		}
+	}
+	l.Submit(work)
+	if got := await(t, "the turns", lag); got < int64(turn)*9/10 {
+		t.Errorf("a turn takes %v, and the figure is %v", turn, time.Duration(got))
+	}
+	c, _ := tcpConn(t, l)
+	rested := make(chan int64, 1)
+	on(t, l, func() {
+		c.SetReadTimeout(400 * time.Millisecond) // nothing else wakes the loop
+		c.Idle(jobFunc(func() { rested <- l.Lag() }))
+	})
+	if got := await(t, "the rest", rested); got > int64(turn)/10 {
+		t.Errorf("after a rest the figure is %v", time.Duration(got))
+	}
+}
