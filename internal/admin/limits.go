@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 	"net/http"
+	"strconv"
 	"time"
 
 	"sluice/internal/segment"
@@ -80,9 +81,19 @@ type DecisionStatus struct {
 	Waiting    int       `json:"waiting"`
 }
 
-// limits answers GET /limits; ?farm=NAME asks for one farm.
+// limits answers GET /limits. ?farm=NAME asks for one farm, ?decisions=N for no
+// more than the last N moves of each server: who looks often need not see all.
 func (p pages) limits(w http.ResponseWriter, r *http.Request) {
-	farm := r.URL.Query().Get("farm")
+	query := r.URL.Query()
+	farm, decisions := query.Get("farm"), math.MaxInt
+	if asked := query.Get("decisions"); asked != "" {
+		n, err := strconv.ParseUint(asked, 10, 31)
+		if err != nil {
+			text(w, http.StatusBadRequest, fmt.Sprintf("decisions is %q; want a number.\n", asked))
+			return
+		}
+		decisions = int(n)
+	}
 	if farm != "" && !hasFarm(p.view, farm) {
 		text(w, http.StatusNotFound, fmt.Sprintf("There is no farm %q.\n", farm))
 		return
@@ -90,7 +101,7 @@ func (p pages) limits(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Content-Type", "application/json")
 	e := json.NewEncoder(w)
 	e.SetIndent("", "  ")
-	e.Encode(newLimits(p.view, farm)) // fails only if the client has gone
+	e.Encode(newLimits(p.view, farm, decisions)) // fails only if the client has gone
 }
 
 func hasFarm(view View, name string) bool {
@@ -103,8 +114,9 @@ func hasFarm(view View, name string) bool {
 }
 
 // newLimits reads the view and the segment once, for one farm or, if it is empty,
-// for all. It follows the order of the configuration.
-func newLimits(view View, only string) *Limits {
+// for all, with at most so many decisions of each server. It follows the order of
+// the configuration.
+func newLimits(view View, only string, decisions int) *Limits {
 	all := view.Admission()
 	l := &Limits{Time: time.Now(), Leaks: all.Leaks, Stranded: all.Stranded, Servers: []LimitStatus{}}
 	for _, w := range view.Workers() {
@@ -119,7 +131,7 @@ func newLimits(view View, only string) *Limits {
 		for _, s := range f.Servers {
 			key := serverKey{f.Name, s.URL}
 			if gate := gates[key]; gate != nil {
-				l.Servers = append(l.Servers, LimitStatus{f.Name, s.URL, *newAdmission(gate, totals[key])})
+				l.Servers = append(l.Servers, LimitStatus{f.Name, s.URL, *newAdmission(gate, totals[key], decisions)})
 			}
 		}
 	}
@@ -137,15 +149,16 @@ func limitsByServer(all AdmissionView) map[serverKey]*LimitView {
 	return by
 }
 
-// newAdmission joins what the supervisor decided with what the workers counted,
-// which is nil for a server without a slot.
-func newAdmission(v *LimitView, t *segment.ServerStats) *AdmissionStatus {
+// newAdmission joins what the supervisor decided, the last so many decisions of it,
+// with what the workers counted, which is nil for a server without a slot.
+func newAdmission(v *LimitView, t *segment.ServerStats, decisions int) *AdmissionStatus {
+	last := v.Decisions[max(0, len(v.Decisions)-decisions):]
 	a := &AdmissionStatus{
 		Kind: v.Kind, Limit: v.Limit, Min: v.Min, Max: v.Max, Target: v.Target.Seconds(),
 		InFlight: v.InFlight, Waiting: v.Waiting, Half: v.Half,
 		Centre: finite(v.Centre), Throughput: finite(v.Throughput), Elasticity: finite(v.Elasticity), Evidence: finite(v.Evidence),
 		Reason: v.Reason, Moved: v.Moved, Moves: v.Moves,
-		Decisions: make([]DecisionStatus, len(v.Decisions)),
+		Decisions: make([]DecisionStatus, len(last)),
 	}
 	if v.Kind == kindOff {
 		a.Limit, a.Centre = 0, 0
@@ -153,7 +166,7 @@ func newAdmission(v *LimitView, t *segment.ServerStats) *AdmissionStatus {
 	if a.Moves == nil {
 		a.Moves = map[string]uint64{}
 	}
-	for i, d := range v.Decisions {
+	for i, d := range last {
 		a.Decisions[i] = DecisionStatus{
 			At: d.At, From: d.From, To: d.To, Reason: d.Reason, Half: d.Half,
 			Centre: finite(d.Centre), Elasticity: finite(d.Elasticity), Evidence: finite(d.Evidence), Throughput: finite(d.Throughput),
@@ -165,11 +178,6 @@ func newAdmission(v *LimitView, t *segment.ServerStats) *AdmissionStatus {
 		a.Wait = newDistribution(&t.Wait)
 	}
 	return a
-}
-
-// lastDecisions leaves the newest n.
-func (a *AdmissionStatus) lastDecisions(n int) {
-	a.Decisions = a.Decisions[max(0, len(a.Decisions)-n):]
 }
 
 // finite is x, or 0 for what JSON cannot say (RFC 8259 section 6).

@@ -105,6 +105,12 @@ func TestLimitsOfOneFarm(t *testing.T) {
 			t.Errorf("%q: %d servers, want %d", c.query, len(l.Servers), c.servers)
 		}
 	}
+	if l := limits(t, v, "?farm=app&decisions=3"); len(l.Servers[0].Decisions) != 0 || len(l.Servers[1].Decisions) != 3 || l.Servers[1].Decisions[2].To != 100 {
+		t.Errorf("asked for the last 3 decisions: %+v", l.Servers)
+	}
+	if got := request(v, "GET", "/limits?decisions=-1"); got.Code != 400 || !strings.Contains(got.Body.String(), "want a number") {
+		t.Errorf("%d %s", got.Code, got.Body)
+	}
 	if got := request(v, "GET", "/limits?farm=none"); got.Code != 404 || got.Body.String() != "There is no farm \"none\".\n" {
 		t.Errorf("%d %s", got.Code, got.Body)
 	}

@@ -14,7 +14,7 @@ import (
 const index = `Sluice %s
 
   GET  /status   processes, nodes, listeners, farms and servers, as JSON
-  GET  /limits   the limit of each server with its last moves, as JSON; ?farm=NAME
+  GET  /limits   the limit of each server with its last moves, as JSON; ?farm=NAME, ?decisions=N
   GET  /metrics  for Prometheus
   GET  /healthz  200 while the supervisor lives
   GET  /readyz   200 while every worker serves, else 503

@@ -263,8 +263,7 @@ func newFarms(view View, limits map[serverKey]*LimitView) []FarmStatus {
 			key := serverKey{f.Name, s.URL}
 			one := newServer(s, totals[key])
 			if limit := limits[key]; limit != nil {
-				one.Admission = newAdmission(limit, totals[key])
-				one.Admission.lastDecisions(decisionsInStatus)
+				one.Admission = newAdmission(limit, totals[key], decisionsInStatus)
 			}
 			farm.Servers = append(farm.Servers, one)
 		}
