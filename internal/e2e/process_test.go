@@ -209,7 +209,7 @@ func TestTakenPort(t *testing.T) {
 	curl(t, s.url("/"))
 }
 
-// Descriptors run out: who is being served goes on, no server is blamed for it,
+// Descriptors run out, as none are kept back: who is being served goes on, no server is blamed for it,
 // and who waits is served once there is room.
 func TestDescriptorsRunOut(t *testing.T) {
 	t.Parallel()
@@ -225,7 +225,7 @@ func TestDescriptorsRunOut(t *testing.T) {
 		}
 	})
 	// One loop, so that a connection to the server is back before the next request.
-	s := startLimited(t, limit, farm(b.URL()), "workers: {per: machine, loops: 1}")
+	s := startLimited(t, limit, farm(b.URL()), "workers: {per: machine, loops: 1}", "overload: {descriptors: 0}")
 	first, second := s.dial(), s.dial()
 	get := func(c *testkit.Client, status int) {
 		t.Helper()

@@ -23,6 +23,7 @@ type lane struct {
 	stats     *segment.LoopStats
 	seen      reactor.Stats // what of the loop's figures is in stats already
 	log       *accesslog.Log
+	shedder   *shedder
 	listeners map[int]*listening // by descriptor
 }
 
@@ -103,7 +104,11 @@ func (l *lane) apply(s *spec.Spec, snapshot *proxy.Snapshot, gone []*upstream.St
 func (l *lane) listen(fd int, as *proxy.Listener) {
 	on := &listening{as: as}
 	var err error
-	on.Listener, err = l.loop.Listen(fd, func(c *reactor.Conn) { l.proxy.Serve(c, c.Peer(), on.as) })
+	on.Listener, err = l.loop.Listen(fd, func(c *reactor.Conn) {
+		if !l.refuse(c) {
+			l.proxy.Serve(c, c.Peer(), on.as)
+		}
+	})
 	if err != nil {
 		slog.Error("a listening socket is not served", "listener", as.Name, "loop", l.index, "error", err)
 		return

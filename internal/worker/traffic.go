@@ -23,6 +23,7 @@ type traffic struct {
 	shared  *segment.Segment
 	index   int // of this worker
 	servers *upstream.Servers
+	shedder *shedder
 	lanes   []*lane
 	log     *accesslog.Log
 	logged  config.AccessLog // what log was opened for
@@ -32,7 +33,7 @@ type traffic struct {
 
 // NewTraffic makes the traffic half of worker index.
 func NewTraffic(shared *segment.Segment, index int) Traffic {
-	return &traffic{shared: shared, index: index, servers: upstream.NewServers(), closing: make(chan struct{})}
+	return &traffic{shared: shared, index: index, servers: upstream.NewServers(), shedder: newShedder(readProcess), closing: make(chan struct{})}
 }
 
 // Apply implements Traffic. What can fail comes first, so that an error leaves
@@ -56,6 +57,7 @@ func (t *traffic) Apply(s *spec.Spec) error {
 	if err != nil {
 		return err
 	}
+	t.shedder.apply(s.Config.Overload)
 	t.each(func(l *lane) { l.apply(s, snapshot, gone, log) })
 	if log != t.log {
 		t.log.Close()
@@ -88,6 +90,7 @@ func (t *traffic) openLog(s *spec.Spec) (*accesslog.Log, error) {
 
 // start makes and runs the lanes.
 func (t *traffic) start(s *spec.Spec) error {
+	var stats []*segment.LoopStats
 	for i := range s.Loops {
 		l, err := newLane(t.shared, s, i)
 		if err != nil {
@@ -97,7 +100,9 @@ func (t *traffic) start(s *spec.Spec) error {
 			t.lanes = nil
 			return fmt.Errorf("loop %d: %w", i, err)
 		}
+		l.shedder = t.shedder
 		t.lanes = append(t.lanes, l)
+		stats = append(stats, l.stats)
 		go l.loop.Run()
 	}
 	pools := make([]*upstream.Pool, len(t.lanes))
@@ -105,6 +110,7 @@ func (t *traffic) start(s *spec.Spec) error {
 		pools[i] = l.pool
 	}
 	upstream.Join(pools)
+	t.shedder.start(stats)
 	return nil
 }
 
@@ -165,6 +171,7 @@ func (t *traffic) ReopenLogs() error { return t.log.Reopen() }
 func (t *traffic) Close() {
 	t.once.Do(func() {
 		close(t.closing)
+		t.shedder.close()
 		for _, l := range t.lanes {
 			l.loop.Close()
 		}
