@@ -45,6 +45,7 @@ var arrows = []row{
 	{"internal/reactor", nil, "loops and tasks: no HTTP, no counters of Sluice's"},
 
 	{"internal/admission/limit", nil, "a pure controller: no clock, no queue, no configuration"},
+	{"internal/admission/queue", nil, "who waits and who is next: no clock, no lock, no limit"},
 	{"internal/affinity", to("placement", "topology"), "applies a plan"},
 	{"internal/placement", to("topology"), "makes a plan"},
 	{"internal/topology", nil, "reads the machine"},
