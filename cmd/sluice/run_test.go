@@ -54,7 +54,7 @@ func start(t *testing.T, args ...string) *program {
 		t.Fatal(err)
 	}
 	p := &program{cmd: exec.Command("/proc/self/exe", args...), notify: notify, log: make(chan string, 1)}
-	p.cmd.Env = append(os.Environ(), asProgram+"=1", "NOTIFY_SOCKET="+address)
+	p.cmd.Env = append(os.Environ(), asProgram+"=1", "NOTIFY_SOCKET="+address, "STATE_DIRECTORY="+t.TempDir())
 	p.cmd.Stderr = theirs // and that of every process it starts
 	stdout, err := p.cmd.StdoutPipe()
 	if err != nil {

@@ -59,6 +59,7 @@ func startLimited(t testing.TB, files int, sections ...string) *sluice {
 	})
 	s.Process = testkit.Start(t, testkit.Command{
 		Path: binary, Args: []string{"run", "--config", s.file}, MostFiles: files, Dir: dir,
+		Env: []string{"STATE_DIRECTORY=" + dir}, // what another run has learned is none of this one's
 	})
 	s.Stderr.Await(t, "msg=ready")
 	return s

@@ -10,7 +10,7 @@ import (
 // not stop for readers. The result is a copy that belongs to the caller.
 func (s *Segment) Totals(worker int) LoopStats {
 	var sum LoopStats
-	for l := range s.loopsOf(worker) {
+	for l := range s.LoopsOf(worker) {
 		sum.Merge(s.Loop(worker, l))
 	}
 	return sum
@@ -19,15 +19,15 @@ func (s *Segment) Totals(worker int) LoopStats {
 // ServerTotals adds up what the loops of a worker did with one server.
 func (s *Segment) ServerTotals(worker, slot int) ServerStats {
 	var sum ServerStats
-	for l := range s.loopsOf(worker) {
+	for l := range s.LoopsOf(worker) {
 		sum.Merge(s.Server(worker, l, slot))
 	}
 	return sum
 }
 
-// loopsOf is how many loops of a worker ever counted. Readers go no further: a read
+// LoopsOf is how many loops of a worker ever counted. Readers go no further: a read
 // of an untouched page would fill it with memory.
-func (s *Segment) loopsOf(worker int) int {
+func (s *Segment) LoopsOf(worker int) int {
 	return min(int(s.Worker(worker).Loops.Load()), s.shape.Loops)
 }
 
@@ -40,24 +40,26 @@ func (t *ServerStats) Merge(o *ServerStats) { addWords(t, o) }
 // ResetGauges sets the gauges of a worker to 0, as its connections and requests
 // ended with it. Counters stay. The supervisor calls it when the worker is dead.
 func (s *Segment) ResetGauges(worker int) {
-	slots := int(s.slots())
-	for l := range s.loopsOf(worker) {
+	slots := s.Slots()
+	for l := range s.LoopsOf(worker) {
 		resetGauges(s.Loop(worker, l), loopGauges)
 		for slot := range slots {
 			resetGauges(s.Server(worker, l, slot), serverGauges)
 		}
 	}
-	if s.loopsOf(worker) > 0 {
+	if s.LoopsOf(worker) > 0 {
 		for slot := range slots {
 			resetGauges(s.Line(worker, slot), lineGauges)
 		}
 	}
 }
 
-func (s *Segment) slots() uint64 {
+// Slots is how many server slots were ever given out: those from there on were
+// never touched. It is for the supervisor's process.
+func (s *Segment) Slots() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.header().Slots
+	return int(s.header().Slots)
 }
 
 // A block is nothing but 64-bit figures, which a test assures. So sums and resets

@@ -18,8 +18,9 @@ const (
 	// is a hundred thousand of them.
 	maxBody = 16 << 20
 
-	// maxDescriptors bounds the sockets of one message: 64 listeners on 256 loops.
-	maxDescriptors = 64 * 256
+	// maxDescriptors bounds the sockets and bells of one message: 64 listeners on 256
+	// loops, and a bell for each of 64 workers.
+	maxDescriptors = 64*256 + 64
 
 	// chunkDescriptors are passed by one sendmsg. The kernel allows 253
 	// (SCM_MAX_FD, include/net/scm.h).

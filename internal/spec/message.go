@@ -34,12 +34,17 @@ type Message struct {
 }
 
 // encode returns the body of m and the descriptors that go with it. The caller's
-// Spec is left alone: its sockets are replaced in a copy.
+// Spec is left alone: its descriptors are replaced in a copy.
 func encode(m *Message) (body []byte, descriptors []int, err error) {
 	wire := *m
 	if m.Spec != nil {
 		copied := *m.Spec
-		copied.Listeners, descriptors = numbered(m.Spec.Listeners)
+		var listeners []Listener
+		for _, l := range copied.Listeners {
+			l.Sockets = numbered(l.Sockets, &descriptors)
+			listeners = append(listeners, l)
+		}
+		copied.Listeners, copied.Bells = listeners, numbered(copied.Bells, &descriptors)
 		wire.Spec = &copied
 	}
 	if body, err = json.Marshal(&wire); err != nil {
@@ -50,24 +55,23 @@ func encode(m *Message) (body []byte, descriptors []int, err error) {
 			"the configuration is too large", m.Kind, len(body), maxBody)
 	}
 	if len(descriptors) > maxDescriptors {
-		return nil, nil, fmt.Errorf("spec: %d listening sockets for one worker, more than the %d that fit; "+
+		return nil, nil, fmt.Errorf("spec: %d sockets and bells for one worker, more than the %d that fit; "+
 			"use fewer listeners or loops", len(descriptors), maxDescriptors)
 	}
 	return body, descriptors, nil
 }
 
-// numbered puts indexes in the place of descriptors.
-func numbered(listeners []Listener) (wire []Listener, descriptors []int) {
-	for _, l := range listeners {
-		indexes := make([]int, len(l.Sockets))
-		for i, fd := range l.Sockets {
-			indexes[i] = len(descriptors)
-			descriptors = append(descriptors, fd)
-		}
-		l.Sockets = indexes
-		wire = append(wire, l)
+// numbered notes descriptors, and returns the indexes that stand for them.
+func numbered(files []int, descriptors *[]int) []int {
+	if files == nil {
+		return nil
 	}
-	return wire, descriptors
+	indexes := make([]int, len(files))
+	for i, fd := range files {
+		indexes[i] = len(*descriptors)
+		*descriptors = append(*descriptors, fd)
+	}
+	return indexes
 }
 
 // decode is encode backwards: indexes become the descriptors received. On an
@@ -80,22 +84,33 @@ func decode(body []byte, descriptors []int) (*Message, error) {
 	if (m.Kind == KindSpec) != (m.Spec != nil) {
 		return nil, fmt.Errorf("spec: message %s: a spec belongs to kind %s, and to no other", m.Kind, KindSpec)
 	}
-	taken := 0
+	rest := descriptors
 	if m.Spec != nil {
+		var err error
 		for _, l := range m.Spec.Listeners {
-			for i, index := range l.Sockets {
-				// Each descriptor has one place, in order, so that none is lost or owned twice.
-				if index != taken || taken == len(descriptors) {
-					return nil, fmt.Errorf("spec: listener %s: socket %d is descriptor %d of %d, want descriptor %d",
-						l.Name, i, index, len(descriptors), taken)
-				}
-				l.Sockets[i] = descriptors[taken]
-				taken++
+			if rest, err = claim(l.Sockets, descriptors, rest); err != nil {
+				return nil, fmt.Errorf("spec: listener %s: socket %w", l.Name, err)
 			}
 		}
+		if rest, err = claim(m.Spec.Bells, descriptors, rest); err != nil {
+			return nil, fmt.Errorf("spec: bell %w", err)
+		}
 	}
-	if taken != len(descriptors) {
-		return nil, fmt.Errorf("spec: message %s: %d descriptors came, %d are named", m.Kind, len(descriptors), taken)
+	if len(rest) > 0 {
+		return nil, fmt.Errorf("spec: message %s: %d descriptors came, %d are named", m.Kind, len(descriptors), len(descriptors)-len(rest))
 	}
 	return m, nil
+}
+
+// claim puts descriptors in the place of indexes, and returns those that are left.
+// Each has one place, in order, so that none is lost or owned twice.
+func claim(indexes, descriptors, rest []int) (left []int, err error) {
+	for i, index := range indexes {
+		next := len(descriptors) - len(rest)
+		if index != next || len(rest) == 0 {
+			return nil, fmt.Errorf("%d is descriptor %d of %d, want descriptor %d", i, index, len(descriptors), next)
+		}
+		indexes[i], rest = rest[0], rest[1:]
+	}
+	return rest, nil
 }

@@ -19,6 +19,7 @@ type Spec struct {
 	Pin        bool           `json:"pin"`        // pin loops to their CPUs
 	Loops      int            `json:"loops"`
 	Listeners  []Listener     `json:"listeners"`
+	Bells      []int          `json:"bells"` // eventfds: Bells[i] wakes worker i; in the message indexes, as Listener.Sockets
 	Servers    []ServerSlot   `json:"servers"`
 	Config     *config.Config `json:"config"`
 	Build      string         `json:"build"` // version of the binary, for Via and the demo page

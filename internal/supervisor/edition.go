@@ -140,10 +140,10 @@ func inUse(shared *segment.Segment, slot int) bool {
 	return false
 }
 
-// specFor is what one worker is told. Its sockets are duplicates that belong to
-// the message, so that it does not matter what becomes of ours while it is under
+// specFor is what one worker is told. Its sockets and bells are duplicates that
+// belong to the message, so that it does not matter what becomes of ours while it is under
 // way; parcel.discard closes them.
-func (e *edition) specFor(w placement.Worker, build string) (*parcel, error) {
+func (e *edition) specFor(w placement.Worker, b bells, build string) (*parcel, error) {
 	s := &spec.Spec{
 		Version:    spec.Version,
 		Generation: e.generation,
@@ -159,16 +159,17 @@ func (e *edition) specFor(w placement.Worker, build string) (*parcel, error) {
 	p := &parcel{message: &spec.Message{Kind: spec.KindSpec, Spec: s}}
 	for i, l := range e.listening {
 		entry := spec.Listener{Name: e.config.Listeners[i].Name, Address: l.bound}
-		for _, fd := range l.sockets[w.Index] {
-			duplicate, err := unix.FcntlInt(uintptr(fd), unix.F_DUPFD_CLOEXEC, 0)
-			if err != nil {
-				p.discard()
-				return nil, fmt.Errorf("listener %q: sockets for worker %d: %w", entry.Name, w.Index, err)
-			}
-			p.sockets = append(p.sockets, duplicate)
-			entry.Sockets = append(entry.Sockets, duplicate)
+		var err error
+		if entry.Sockets, err = p.duplicates(l.sockets[w.Index]); err != nil {
+			p.discard()
+			return nil, fmt.Errorf("listener %q: sockets for worker %d: %w", entry.Name, w.Index, err)
 		}
 		s.Listeners = append(s.Listeners, entry)
+	}
+	var err error
+	if s.Bells, err = p.duplicates(b); err != nil {
+		p.discard()
+		return nil, fmt.Errorf("bells for worker %d: %w", w.Index, err)
 	}
 	return p, nil
 }
@@ -176,7 +177,20 @@ func (e *edition) specFor(w placement.Worker, build string) (*parcel, error) {
 // parcel is a message on its way to a worker.
 type parcel struct {
 	message *spec.Message
-	sockets []int // duplicates that go with it
+	files   []int // duplicates of sockets and bells that go with it
+}
+
+// duplicates makes descriptors of the same files that belong to the parcel.
+func (p *parcel) duplicates(files []int) (ours []int, err error) {
+	for _, fd := range files {
+		duplicate, err := unix.FcntlInt(uintptr(fd), unix.F_DUPFD_CLOEXEC, 0)
+		if err != nil {
+			return nil, err
+		}
+		p.files = append(p.files, duplicate)
+		ours = append(ours, duplicate)
+	}
+	return ours, nil
 }
 
 // discard closes what goes with the message. A nil parcel has nothing.
@@ -184,8 +198,8 @@ func (p *parcel) discard() {
 	if p == nil {
 		return
 	}
-	for _, fd := range p.sockets {
+	for _, fd := range p.files {
 		unix.Close(fd)
 	}
-	p.sockets = nil
+	p.files = nil
 }

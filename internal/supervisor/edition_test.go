@@ -99,7 +99,7 @@ func TestSpecFor(t *testing.T) {
 	before := openDescriptors(t)
 	w := crew(1, 2)[1]
 	w.Node, w.Pin = 3, true
-	p, err := e.specFor(w, "v1")
+	p, err := e.specFor(w, nil, "v1")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -179,20 +179,23 @@ func TestSlots(t *testing.T) {
 	step("1=0 4=1", 1, 4)
 }
 
-func TestWorkersFault(t *testing.T) {
-	last := config.Workers{Per: "node", Affinity: "hard", Memory: "prefer"}
-	if err := workersFault(last, last); err != nil {
+func TestLastingFault(t *testing.T) {
+	last := &config.Config{Workers: config.Workers{Per: "node", Affinity: "hard", Memory: "prefer"}, State: "auto"}
+	if err := lastingFault(last, last); err != nil {
 		t.Error(err)
 	}
 	for field, value := range map[string]any{"Per": "machine", "Affinity": "none", "Memory": "bind", "Loops": 2} {
-		next := last
-		reflect.ValueOf(&next).Elem().FieldByName(field).Set(reflect.ValueOf(value))
-		err := workersFault(last, next)
+		next := *last
+		reflect.ValueOf(&next.Workers).Elem().FieldByName(field).Set(reflect.ValueOf(value))
+		err := lastingFault(last, &next)
 		if err == nil || !strings.HasPrefix(err.Error(), fmt.Sprintf("workers.%s: %v: ", strings.ToLower(field), value)) {
 			t.Errorf("%s changed: got %v", field, err)
 		}
 	}
 	if n := reflect.TypeFor[config.Workers]().NumField(); n != 4 {
-		t.Errorf("config.Workers has %d fields, workersFault knows 4", n)
+		t.Errorf("config.Workers has %d fields, lastingFault knows 4", n)
+	}
+	if err := lastingFault(last, &config.Config{Workers: last.Workers, State: "off"}); err == nil || !strings.HasPrefix(err.Error(), "state: off: was auto") {
+		t.Errorf("state changed: got %v", err)
 	}
 }

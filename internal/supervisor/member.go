@@ -60,7 +60,7 @@ func (s *Supervisor) start(m *member) {
 	m.startAt = time.Time{}
 	m.state = segment.Starting
 	s.describe(m)
-	first, err := s.target().specFor(m.place, s.options.Build)
+	first, err := s.target().specFor(m.place, s.bells, s.options.Build)
 	if err == nil {
 		m.process, err = s.launch(m, s.shared, s.deliver)
 	}
@@ -73,8 +73,9 @@ func (s *Supervisor) start(m *member) {
 	s.send(m, first)
 }
 
-// describe tells the readers of the segment who works there. The gauges of the one
-// before ended with it.
+// describe tells the readers of the segment who works there. What a process held
+// ends with it: its permits, and then its gauges. A place where none has been yet
+// is left alone, so that the loops are the first to touch their memory.
 func (s *Supervisor) describe(m *member) {
 	w := s.shared.Worker(m.place.Index)
 	w.Node.Store(int64(m.place.Node))
@@ -85,10 +86,12 @@ func (s *Supervisor) describe(m *member) {
 		w.Started.Store(m.process.started.UnixNano())
 		return
 	}
-	w.PID.Store(0)
 	w.State.Store(int64(m.state))
 	w.Generation.Store(0)
-	s.shared.ResetGauges(m.place.Index)
+	if w.PID.Swap(0) != 0 {
+		s.regulator.GiveBack(m.place.Index)
+		s.shared.ResetGauges(m.place.Index)
+	}
 }
 
 // send gives the process of m a configuration and expects an answer.

@@ -72,7 +72,7 @@ func startProgram(t *testing.T, listeners ...string) *program {
 		t.Fatal(err)
 	}
 	p.command = exec.Command("/proc/self/exe", "supervise", p.file, twoNodes(t))
-	p.command.Env = append(os.Environ(), "NOTIFY_SOCKET="+socket)
+	p.command.Env = append(os.Environ(), "NOTIFY_SOCKET="+socket, "STATE_DIRECTORY="+t.TempDir())
 	p.command.Stdout, p.command.Stderr = theirs, theirs
 	if err := p.command.Start(); err != nil {
 		t.Fatal(err)

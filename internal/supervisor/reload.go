@@ -90,12 +90,13 @@ func (s *Supervisor) take(cfg *config.Config, err error) {
 		s.finishReload(err)
 		return
 	}
+	s.regulate()
 	s.change.endBy = time.Now().Add(changeLimit)
 	for _, m := range s.members {
 		if m.process == nil {
 			continue
 		}
-		parcel, err := s.change.next.specFor(m.place, s.options.Build)
+		parcel, err := s.change.next.specFor(m.place, s.bells, s.options.Build)
 		if err != nil {
 			s.rollBack(err)
 			return
@@ -108,7 +109,7 @@ func (s *Supervisor) take(cfg *config.Config, err error) {
 // prepare makes the next edition, and moves the admin interface if it has another
 // address now.
 func (s *Supervisor) prepare(cfg *config.Config) (*edition, error) {
-	if err := workersFault(s.current.config.Workers, cfg.Workers); err != nil {
+	if err := lastingFault(s.current.config, cfg); err != nil {
 		return nil, err
 	}
 	next, err := newEdition(cfg, s.generation+1, s.current, placesOf(s.members), s.shared)
@@ -154,6 +155,7 @@ func (s *Supervisor) progress() {
 func (s *Supervisor) commit() {
 	last, next := s.current, s.change.next
 	s.current = next
+	s.regulate()
 	last.closeBut(next)
 	for i, l := range next.listening {
 		l.setBacklog(next.config.Listeners[i].Backlog)
@@ -168,6 +170,7 @@ func (s *Supervisor) commit() {
 func (s *Supervisor) rollBack(err error) {
 	next := s.change.next
 	s.change.next = nil
+	s.regulate()
 	if adminErr := s.admin.Apply(s.current.config); adminErr != nil {
 		slog.Error("the admin interface cannot go back to its address", "error", adminErr)
 	}
@@ -175,7 +178,7 @@ func (s *Supervisor) rollBack(err error) {
 		if m.process == nil || m.process.want != next.generation {
 			continue
 		}
-		parcel, specErr := s.current.specFor(m.place, s.options.Build)
+		parcel, specErr := s.current.specFor(m.place, s.bells, s.options.Build)
 		if specErr != nil {
 			slog.Error("worker is replaced", "error", specErr)
 			m.process.end()
@@ -217,20 +220,21 @@ func answer(askers []chan<- error, err error) {
 	}
 }
 
-// workersFault says which change of workers a reload cannot make: what was
-// decided when the processes were started.
-func workersFault(last, next config.Workers) error {
+// lastingFault says which change a reload cannot make: of what was decided when
+// Sluice and its processes were started.
+func lastingFault(last, next *config.Config) error {
 	for _, part := range []struct {
 		key      string
 		was, now any
 	}{
-		{"per", last.Per, next.Per},
-		{"affinity", last.Affinity, next.Affinity},
-		{"memory", last.Memory, next.Memory},
-		{"loops", last.Loops, next.Loops},
+		{"workers.per", last.Workers.Per, next.Workers.Per},
+		{"workers.affinity", last.Workers.Affinity, next.Workers.Affinity},
+		{"workers.memory", last.Workers.Memory, next.Workers.Memory},
+		{"workers.loops", last.Workers.Loops, next.Workers.Loops},
+		{"state", last.State, next.State},
 	} {
 		if part.was != part.now {
-			return fmt.Errorf("workers.%s: %v: was %v when Sluice started, and a reload cannot change it; restart Sluice, or write %v",
+			return fmt.Errorf("%s: %v: was %v when Sluice started, and a reload cannot change it; restart Sluice, or write %v",
 				part.key, part.now, part.was, part.was)
 		}
 	}

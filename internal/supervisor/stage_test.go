@@ -77,6 +77,7 @@ func play(t *testing.T, workers int, scene func(*stage)) {
 func testConfig(listeners ...string) *config.Config {
 	cfg := config.Default()
 	cfg.Admin.Listen = "off"
+	cfg.State = "off"
 	cfg.Listeners = nil
 	for _, address := range listeners {
 		cfg.Listeners = append(cfg.Listeners, config.Listener{Name: address, Address: address, Backlog: 16})

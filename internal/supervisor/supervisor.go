@@ -2,7 +2,7 @@
 // carries no traffic.
 //
 // It owns what must outlive a worker: the listening sockets, the shared segment,
-// the configuration in force. One goroutine, the event loop in Run, owns all of
+// the limits of servers, the configuration in force. One goroutine, the event loop in Run, owns all of
 // its state, so there is no lock; everything else reaches it as an event:
 //
 //	watch    (per process) messages of a worker, then its exit
@@ -32,6 +32,7 @@ import (
 	"time"
 
 	"sluice/internal/admin"
+	"sluice/internal/admission/regulator"
 	"sluice/internal/config"
 	"sluice/internal/placement"
 	"sluice/internal/segment"
@@ -58,11 +59,13 @@ type Supervisor struct {
 	started time.Time        // immutable
 	shared  *segment.Segment // immutable
 	level   *slog.LevelVar   // of the supervisor's log
+	bells   bells            // immutable
 	launch  func(*member, *segment.Segment, func(event)) (*process, error)
 
-	events chan event
-	over   chan struct{}            // closed when the event loop has ended
-	shown  atomic.Pointer[snapshot] // written by the event loop, after each event
+	events    chan event
+	regulator *regulator.Regulator     // has a lock of its own
+	over      chan struct{}            // closed when the event loop has ended
+	shown     atomic.Pointer[snapshot] // written by the event loop, after each event
 
 	// The rest belongs to the event loop, and to New and Run before it begins.
 	phase      phase
@@ -128,6 +131,15 @@ func assemble(o Options, cfg *config.Config, workers []placement.Worker, level *
 		s.shared.Close()
 		return nil, err
 	}
+	if s.bells, err = newBells(len(workers)); err != nil {
+		s.current.closeBut(nil)
+		s.shared.Close()
+		return nil, err
+	}
+	s.regulator = regulator.New(regulator.Options{
+		Shared: s.shared, Ring: s.bells.ring, State: regulator.Path(cfg.State, os.Getenv, os.Getuid()),
+	})
+	s.regulate()
 	for _, w := range workers {
 		s.members = append(s.members, &member{place: w, state: segment.Starting})
 	}
@@ -170,6 +182,8 @@ func shapeFor(workers []placement.Worker, cfg *config.Config) segment.Shape {
 // SIGTERM drains; SIGINT, a second SIGTERM and the end of ctx stop.
 func (s *Supervisor) Run(ctx context.Context) error {
 	defer s.shared.Close()
+	defer s.bells.close()
+	defer s.keepLimits()()
 	defer s.closeSockets()
 	s.notify = newNotifier(os.Getenv)
 	defer s.notify.close()

@@ -63,6 +63,3 @@ func (s *Supervisor) Started() time.Time { return s.started }
 
 // Segment is the memory shared with the workers. It is unmapped when Run returns.
 func (s *Supervisor) Segment() *segment.Segment { return s.shared }
-
-// Admission is how the limits stand.
-func (s *Supervisor) Admission() admin.AdmissionView { return admin.AdmissionView{} }

@@ -32,7 +32,7 @@ var arrows = []row{
 	{"cmd/hb/client", nil, "one virtual client"},
 
 	{"internal/demo", to("affinity", "config", "placement", "topology"), "app workers on their nodes, and a configuration for them"},
-	{"internal/supervisor", to("admin", "affinity", "config", "placement", "segment", "spec", "topology"), "processes and sockets: no traffic"},
+	{"internal/supervisor", to("admin", "admission/limit", "admission/regulator", "affinity", "config", "placement", "segment", "spec", "topology"), "processes and sockets: no traffic"},
 	{"internal/admin", to("config", "segment", "spec"), "what an operator sees: reads the segment, knows no worker"},
 
 	{"internal/worker", to("accesslog", "affinity", "config", "proxy", "reactor", "segment", "spec", "upstream"), "the only one that knows all of traffic"},
@@ -44,6 +44,7 @@ var arrows = []row{
 	{"internal/message", nil, "the one message form"},
 	{"internal/reactor", nil, "loops and tasks: no HTTP, no counters of Sluice's"},
 
+	{"internal/admission/regulator", to("admission/limit", "segment"), "the supervisor's side of admission: meets no request"},
 	{"internal/admission/limit", nil, "a pure controller: no clock, no queue, no configuration"},
 	{"internal/admission/queue", nil, "who waits and who is next: no clock, no lock, no limit"},
 	{"internal/affinity", to("placement", "topology"), "applies a plan"},

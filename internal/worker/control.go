@@ -56,6 +56,7 @@ type control struct {
 	traffic Traffic        // nil before the first spec
 	current *spec.Spec     // in effect; nil before one was accepted
 	held    map[uint64]int // the listening sockets in effect: descriptor by cookie
+	bells   []int          // of all workers, from the first spec on; nil before it
 
 	probed  chan struct{} // a Probe has returned
 	probing bool          // one is under way: a loop that hangs must not gather goroutines
@@ -145,6 +146,7 @@ func (c *control) follow(m *spec.Message) {
 
 // take applies s and answers ready or refused.
 func (c *control) take(s *spec.Spec) {
+	c.adoptBells(s)
 	sockets, fresh, err := c.adopt(s)
 	if err == nil {
 		err = c.apply(s)
@@ -201,6 +203,19 @@ func (c *control) adopt(s *spec.Spec) (sockets map[uint64]int, fresh []int, err 
 		}
 	}
 	return sockets, fresh, err
+}
+
+// adoptBells keeps the bells of the first spec, whatever becomes of it: they are the
+// same as long as the supervisor lives, and those of a later spec are duplicates.
+func (c *control) adoptBells(s *spec.Spec) {
+	if c.bells == nil {
+		c.bells = s.Bells
+		return
+	}
+	for _, fd := range s.Bells {
+		unix.Close(fd)
+	}
+	s.Bells = c.bells
 }
 
 // probe answers a ping as soon as the loops have turned. Pings that come while
@@ -271,5 +286,8 @@ func (c *control) close() {
 	c.traffic.Close()
 	if c.drained != nil {
 		<-c.drained
+	}
+	for _, fd := range c.bells {
+		unix.Close(fd)
 	}
 }
