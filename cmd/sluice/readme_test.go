@@ -164,12 +164,16 @@ func parses(args []string) error {
 
 // withoutDefault says what the table of defaults shows for keys that have none.
 var withoutDefault = map[string]string{
-	"listeners[].name":          "the address",
-	"farms.NAME.servers[].url":  "required",
-	"farms.NAME.servers[].node": "none",
-	"routes[].host":             "any",
-	"routes[].path":             "any",
-	"routes[].farm":             "required",
+	"listeners[].name":              "the address",
+	"farms.NAME.servers[].url":      "required",
+	"farms.NAME.servers[].node":     "none",
+	"farms.NAME.admission.priority": "none",
+	"farms.NAME.admission.tenant":   "none",
+	"farms.NAME.admission.deadline": "none",
+	"routes[].host":                 "any",
+	"routes[].path":                 "any",
+	"routes[].farm":                 "required",
+	"routes[].admission":            "as the farm",
 }
 
 func TestReadmeDefaults(t *testing.T) {
@@ -216,12 +220,20 @@ func flatten(v any, path string, into map[string]string) {
 			flatten(value, strings.TrimPrefix(path+"."+key, "."), into)
 		}
 	case []any:
+		var words []string
 		for _, value := range v {
-			if path == "farms" {
+			word, isWord := value.(string)
+			switch {
+			case isWord:
+				words = append(words, word)
+			case path == "farms":
 				flatten(value, "farms.NAME", into)
-				continue
+			default:
+				flatten(value, path+"[]", into)
 			}
-			flatten(value, path+"[]", into)
+		}
+		if words != nil {
+			into[path] = "`[" + strings.Join(words, ", ") + "]`"
 		}
 	case nil: // a list with nothing in it
 		into[path] = "`[]`"

@@ -6,6 +6,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"reflect"
+	"strings"
 	"testing"
 )
 
@@ -101,6 +102,10 @@ func TestLimitBoundsGiveWay(t *testing.T) {
 		a := c.Farms[0].Admission
 		if got := fmt.Sprintf("%v %d %d", a.Limit, a.Min, a.Max); got != want {
 			t.Errorf("%s: %s, want %s", text, got, want)
+		}
+		var printed strings.Builder
+		if line := "limit: " + a.Limit.String() + "\n"; c.Print(&printed) != nil || !strings.Contains(printed.String(), line) {
+			t.Errorf("%s: printed without a line %q", text, line) // a number is no quoted text
 		}
 	}
 }
