@@ -1,12 +1,6 @@
 package queue
 
-import (
-	"math"
-	"time"
-)
-
-// longest is the longest wait that is predicted: beyond it nobody would wait.
-const longest = time.Hour
+import "time"
 
 // Join lets a waiter wait, or says why it cannot: Full, Late or Gone. To hold it
 // another may be dropped. One that waits here already goes on waiting.
@@ -32,42 +26,49 @@ func (q *Queue) Join(w *Waiter, now int64) Verdict {
 
 // late reports whether a newcomer cannot be served in time, as far as is known.
 func (q *Queue) late(w *Waiter) bool {
-	wait := q.pace.wait(q.ahead(w))
+	wait := q.predict(w)
 	if q.set.Timeout > 0 && wait > q.set.Timeout {
 		return true
 	}
 	return w.Deadline != 0 && q.now+int64(wait) > w.Deadline
 }
 
+// Wait is how long w would wait if it joined now, as far as is known: 0 while the
+// rate is not, an hour at most.
+func (q *Queue) Wait(w *Waiter, now int64) time.Duration {
+	q.advance(now)
+	if !q.served(w) {
+		return 0
+	}
+	return q.predict(w)
+}
+
+// predict divides those who are served before w, and of its group, by the rate at
+// which its group is served.
+func (q *Queue) predict(w *Waiter) time.Duration {
+	g := q.group(w)
+	g.pass(q.now)
+	return g.pace.wait(min(q.ahead(w), g.size))
+}
+
 // ahead is how many are served before a newcomer.
 func (q *Queue) ahead(w *Waiter) int {
 	c := q.class(w.Class)
-	n := q.moreUrgent(w.Class)
-	if q.newestFirst() {
+	n := 0
+	for i := range min(int(w.Class), classes-1) {
+		n += q.classes[i].size
+	}
+	if q.newestFirst(w) {
 		return n + c.others(w.Tenant)
 	}
 	return n + c.ahead(w.Tenant)
 }
 
-// moreUrgent is how many wait in the classes before one.
-func (q *Queue) moreUrgent(urgency uint8) int {
-	n := 0
-	for i := range min(int(urgency), classes-1) {
-		n += q.classes[i].size
-	}
-	return n
-}
-
-// Wait is how long one who joined now would have to wait behind all of its class
-// and those before it, as far as is known: 0 until a rate is, an hour at most.
-func (q *Queue) Wait(urgency uint8, now int64) time.Duration {
-	q.advance(now)
-	return q.pace.wait(q.moreUrgent(urgency) + q.class(urgency).size)
-}
-
 // newestFirst reports whether a newcomer has the best prospects of its tenant. While
-// nobody is served at all it has none, and must not take the place of others.
-func (q *Queue) newestFirst() bool { return q.overloaded && !q.pace.stalled() }
+// nobody like it is served at all it has none, and must not take the place of others.
+func (q *Queue) newestFirst(w *Waiter) bool {
+	return q.overloaded && !q.group(w).pace.stalled()
+}
 
 // makeRoom drops one that has less right to wait than a newcomer: one of the least
 // urgent class if the newcomer is more urgent; else one of the largest tenant if the
@@ -79,47 +80,35 @@ func (q *Queue) makeRoom(w *Waiter) bool {
 	for q.classes[last].size == 0 {
 		last--
 	}
-	c := &q.classes[last]
-	newcomer := q.class(w.Class)
-	switch {
-	case newcomer == c:
-		return q.makeRoomWithin(c, w.Tenant)
-	case int(w.Class) > last:
-		return false
+	var from *list[Waiter]
+	switch c := &q.classes[last]; {
+	case c == q.class(w.Class):
+		from = q.roomWithin(c, w)
+	case int(w.Class) < last:
+		from = &c.waiters
 	}
-	q.drop(q.lastServed(&c.waiters), Pushed)
+	switch {
+	case from == nil:
+		return false
+	case q.newestFirst(w):
+		q.drop(from.first.of, Pushed)
+	default:
+		q.drop(from.last.of, Pushed)
+	}
 	return true
 }
 
-// makeRoomWithin is makeRoom for a newcomer of the least urgent class present.
-func (q *Queue) makeRoomWithin(c *class, key uint64) bool {
-	own := c.tenant(key)
+// roomWithin is whose place a newcomer may take within its class; nil: nobody's.
+func (q *Queue) roomWithin(c *class, w *Waiter) *list[Waiter] {
+	own := c.tenant(w.Tenant)
 	switch {
 	case own == nil || own.size < c.largest:
-		q.drop(q.lastServed(&c.sizes[c.largest].first.of.waiters), Pushed)
-	case q.newestFirst():
-		q.drop(q.lastServed(&own.waiters), Pushed)
-	default:
-		return false
+		return &c.sizes[c.largest].first.of.waiters
+	case q.newestFirst(w):
+		return &own.waiters
 	}
-	return true
-}
-
-// lastServed is the waiter of a list that would be served last.
-func (q *Queue) lastServed(l *list[Waiter]) *Waiter {
-	if q.newestFirst() {
-		return l.first.of
-	}
-	return l.last.of
+	return nil
 }
 
 // pastDeadline reports whether serving the waiter is of no use any more.
 func (w *Waiter) pastDeadline(now int64) bool { return w.Deadline != 0 && now > w.Deadline }
-
-// seconds is a length of time in ns as seconds.
-func seconds(ns int64) float64 { return float64(ns) / float64(time.Second) }
-
-// duration is a length of time in seconds, at most the longest.
-func duration(s float64) time.Duration {
-	return time.Duration(math.Min(s, longest.Seconds()) * float64(time.Second))
-}

@@ -73,12 +73,8 @@ func (q *Queue) take(w *Waiter) {
 	c.turns.remove(&t.inTurns)
 	c.turns.push(&t.inTurns, t)
 	q.tide.out()
-	stalled := q.pace.stalled()
-	q.pace.depart()
+	q.group(w).depart(q.now)
 	q.remove(w)
-	if q.length == 0 && stalled {
-		q.pace = pace{}
-	}
 }
 
 // Leave takes a waiter out that waits no longer. It is false if it is not in the

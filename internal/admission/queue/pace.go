@@ -22,12 +22,53 @@ const (
 	// stallAfter without departures the servers hang. When they depart again,
 	// the rate from before and the stall itself say nothing of the rate to come.
 	stallAfter = 2 * time.Second
-	// forgetAfter an empty queue the rate was that of other times.
+	// forgetAfter a time without waiters the rate was that of other days.
 	forgetAfter = int64(5 * time.Second)
+	// longest is the longest wait that is predicted: nobody waits for longer.
+	longest = time.Hour
 )
 
-// pace is the rate at which waiters depart to be served. Only time in which
-// somebody waits counts: without waiters the rate is that of those who come.
+// group is waiters that the same servers may serve. Each has its pace: those who
+// are bound to a server that hangs tell nothing of the others.
+type group struct {
+	size    int
+	at      int64 // until when pace has been told of time, ns
+	emptied int64 // when the last of them went, ns
+	pace    pace
+}
+
+// pass lets time go by.
+func (g *group) pass(now int64) {
+	if g.size > 0 {
+		g.pace.pass(seconds(now - g.at))
+	}
+	g.at = now
+}
+
+// resize notes that one more waits (+1), or one less (-1).
+func (g *group) resize(d int, now int64) {
+	g.pass(now)
+	if g.size == 0 && now-g.emptied >= forgetAfter {
+		g.pace = pace{}
+	}
+	g.size += d
+	if g.size > 0 {
+		return
+	}
+	g.emptied = now
+	if g.pace.anew { // they were served too soon after a stall to tell the rate
+		g.pace = pace{}
+	}
+}
+
+// depart counts one who goes to be served.
+func (g *group) depart(now int64) {
+	g.pass(now)
+	g.pace.depart()
+}
+
+// pace is the rate at which waiters of a group depart to be served. Only time in
+// which somebody waits counts: without waiters the rate is that of those who come.
 type pace struct {
 	known rate    // in force, if it has enough behind it
 	again rate    // since the last stall, if it is under way
@@ -45,9 +86,11 @@ type rate struct {
 	span       float64 // decayed, s
 }
 
-// pass lets time go by, ns, in which somebody waits.
-func (p *pace) pass(ns int64) {
-	s := seconds(ns)
+// pass lets time go by, s, in which somebody waits.
+func (p *pace) pass(s float64) {
+	if s <= 0 {
+		return
+	}
 	p.since += s
 	p.known.pass(s)
 	if p.anew {
@@ -91,8 +134,12 @@ func (p *pace) wait(departures int) time.Duration {
 	if departures == 0 {
 		return 0
 	}
-	return duration(float64(departures) / p.perSecond())
+	s := math.Min(float64(departures)/p.perSecond(), longest.Seconds())
+	return time.Duration(s * float64(time.Second))
 }
+
+// seconds is a length of time, ns, as seconds.
+func seconds(ns int64) float64 { return float64(ns) / float64(time.Second) }
 
 func (r *rate) pass(s float64) {
 	if !r.begun {

@@ -5,7 +5,7 @@
 //	join.go    in: refused at once, held, or held in the place of another
 //	next.go    out: who is to be served next by a server; who left; who has waited too long
 //	class.go   the waiters of one urgency: fair shares between their tenants
-//	pace.go    how fast waiters have been served, and so how long a newcomer will wait
+//	pace.go    how fast waiters are served (group, pace), and so how long a newcomer waits
 //	tide.go    whether more come than go: when the newest are served first
 //	list.go    linked lists without allocation
 //
@@ -37,7 +37,7 @@ type Waiter struct {
 	Only     int    // index of the one server that it may go to; -1: any
 	Except   uint64 // servers, by index modulo 64, that it must not go to; of no account with Only
 	Deadline int64  // to be served after this moment is of no use to it, ns; 0: none
-	Owner    any    // whatever its owner wants to find again
+	Owner    any    // for the owner, to find from a Waiter what it is part of
 
 	// Guarded by the owner's lock, as the queue is.
 	in       *Queue // where it waits; nil: nowhere
@@ -95,14 +95,13 @@ type Queue struct {
 	classes [classes]class
 	spare   []*tenant // tenants without waiters, for use again
 
-	any    int     // waiters that are bound to no server
-	only   []int   // waiters by the server that they are bound to
-	except [64]int // of those in any, how many must not go to servers of this index modulo 64
+	free   group   // waiters that may go to any server
+	picky  group   // those that may go to any but some
+	bound  []group // those that may go to one, by server
+	except [64]int // of the picky, how many must not go to servers of this index modulo 64
 
 	now        int64 // the latest time that was told, ns
 	filled     int64 // when the first waiter joined of those since the queue was empty, ns
-	emptied    int64 // when the last one went, ns
-	pace       pace
 	tide       tide
 	overloaded bool // the newest of a tenant is served first
 
@@ -111,7 +110,7 @@ type Queue struct {
 
 // New makes an empty queue before so many servers.
 func New(servers int, s Settings) *Queue {
-	return &Queue{set: s, servers: servers, only: make([]int, servers)}
+	return &Queue{set: s, servers: servers, bound: make([]group, servers)}
 }
 
 // Set puts other settings in force. Those who wait stay, also if they are more
@@ -127,9 +126,9 @@ func (q *Queue) Set(servers int, s Settings) {
 			}
 		}
 	}
-	only := make([]int, servers)
-	copy(only, q.only)
-	q.only = only
+	bound := make([]group, servers)
+	copy(bound, q.bound)
+	q.bound = bound
 }
 
 // served reports whether there is a server that the waiter may go to.
@@ -152,7 +151,7 @@ func (q *Queue) Waiting(server int) int {
 	if server < 0 || server >= q.servers {
 		return 0
 	}
-	return q.only[server] + q.any - q.except[server%64]
+	return q.bound[server].size + q.free.size + q.picky.size - q.except[server%64]
 }
 
 // may reports whether the waiter may go to a server, which exists.
@@ -184,9 +183,6 @@ func (q *Queue) drop(w *Waiter, why Verdict) {
 func (q *Queue) insert(w *Waiter) {
 	if q.length == 0 {
 		q.filled = q.now
-		if q.now-q.emptied >= forgetAfter {
-			q.pace = pace{}
-		}
 	}
 	c := q.class(w.Class)
 	t := c.tenant(w.Tenant)
@@ -214,7 +210,6 @@ func (q *Queue) remove(w *Waiter) {
 	w.in, w.tenant = nil, nil
 	q.count(w, -1)
 	if q.length == 0 {
-		q.emptied = q.now
 		q.overloaded = false
 	}
 }
@@ -222,14 +217,24 @@ func (q *Queue) remove(w *Waiter) {
 // count adds d waiters like w to the totals.
 func (q *Queue) count(w *Waiter, d int) {
 	q.length += d
+	q.group(w).resize(d, q.now)
 	if w.Only >= 0 {
-		q.only[w.Only] += d
 		return
 	}
-	q.any += d
 	for rest := w.Except; rest != 0; rest &= rest - 1 {
 		q.except[bits.TrailingZeros64(rest)] += d
 	}
+}
+
+// group is the one that a waiter, for whom there is a server, belongs to.
+func (q *Queue) group(w *Waiter) *group {
+	switch {
+	case w.Only >= 0:
+		return &q.bound[w.Only]
+	case w.Except != 0:
+		return &q.picky
+	}
+	return &q.free
 }
 
 // class is the one of an urgency.
@@ -250,9 +255,6 @@ func (q *Queue) newTenant() *tenant {
 func (q *Queue) advance(now int64) {
 	if now <= q.now {
 		return
-	}
-	if q.length > 0 {
-		q.pace.pass(now - q.now)
 	}
 	q.now = now
 	if q.tide.pass(now) {
