@@ -59,7 +59,7 @@ func newBare(t testing.TB, logPath string) *bare {
 	servers := upstream.NewServers()
 	farms, _ := servers.Apply(cfg, func(string, string) int { return 0 })
 	servers.Close() // nothing is resolved, and the resolver allocates
-	snapshot, err := NewSnapshot(cfg, farms)
+	snapshot, err := NewSnapshot(cfg, farms, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -74,7 +74,7 @@ func newBare(t testing.TB, logPath string) *bare {
 	t.Cleanup(func() { unix.Close(b.client) })
 	b.on(func() {
 		pool := upstream.NewPool(b.loop, dial, nil, func(int) *segment.ServerStats { return &b.server }, new(segment.Counter))
-		b.proxy = New(b.loop, pool, &b.figures, Place{})
+		b.proxy = New(b.loop, pool, nil, &b.figures, Place{})
 		b.proxy.LogTo(log.Writer(0, &b.figures.LogDropped))
 		b.proxy.Apply(snapshot)
 		if c, err := b.loop.Adopt(near, netip.AddrPort{}); err == nil {

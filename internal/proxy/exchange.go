@@ -3,6 +3,7 @@ package proxy
 import (
 	"time"
 
+	"sluice/internal/admission"
 	"sluice/internal/http1"
 	"sluice/internal/message"
 	"sluice/internal/reactor"
@@ -28,6 +29,11 @@ type exchange struct {
 	trusted   bool          // what the client says about others is believed
 
 	// The way to a server.
+	way        *way   // what the route says
+	house      *house // how the farm holds its requests
+	permit     admission.Permit
+	retryAfter time.Duration // told to a client that is refused for now; 0: it is not
+
 	turns   []*upstream.Rotation // this loop's, by farm
 	farm    *upstream.Farm
 	server  *upstream.Server
@@ -41,6 +47,7 @@ type exchange struct {
 	head    []byte  // a head under construction: of the request, of interim responses, of the answer
 	first   []byte  // content that came with the head, framed for the server: held for another try
 	upload  upload
+	scratch []byte // for a value that does not stand in the request as it is
 
 	// The answer.
 	resp      message.Response
@@ -64,6 +71,8 @@ type exchange struct {
 type times struct {
 	began     int64 // first byte of the head
 	head      int64 // its last
+	joined    int64 // it begins to wait for a permit
+	called    int64 // the end of that
 	connect   int64 // a connection is asked for
 	connected int64 // there it is, or there is none
 	requested int64 // the server has the request's last byte
@@ -82,11 +91,15 @@ func newExchange(p *Proxy) *exchange {
 // refused).
 func (x *exchange) begin(s *session, in *buffer, n int) {
 	p := x.p
-	s.requests++
 	x.s, x.in, x.snap, x.turns = s, in, p.snapshot, p.rotations
 	in.r += n
-	now := p.exec.Now()
-	x.at = times{began: s.began, head: now}
+	x.at = times{began: s.began, head: p.exec.Now()}
+	if h := s.held; h != nil { // it goes on as it began
+		x.snap, x.turns, x.at.head = h.snap, h.turns, h.head
+	} else {
+		s.requests++
+		p.stats.Requests.Inc()
+	}
 	x.headBytes = n
 	x.body.Start(message.NoBody, 0, 0, nil)
 	x.close = !x.req.KeepAlive || p.draining || x.snap.requests > 0 && s.requests >= x.snap.requests
@@ -94,11 +107,14 @@ func (x *exchange) begin(s *session, in *buffer, n int) {
 }
 
 // run is the life of a request; the numbers are those of the package comment. It
-// reports whether the client connection goes on.
+// reports whether the client connection goes on. If the session holds it then, it
+// has only come to step 4.
 func (x *exchange) run() (keep bool) {
-	x.p.stats.Requests.Inc()
-	if x.accept() && x.route() && x.hold() && x.forward() {
+	if x.accept() && x.route() && x.hold() && x.prepareBody() && x.forward() {
 		x.deliver() // 9
+	}
+	if x.s.held != nil {
+		return true
 	}
 	if x.failure.failed() {
 		x.refuse()
@@ -133,48 +149,26 @@ func (x *exchange) route() bool {
 			break
 		}
 	}
-	i, ok := x.snap.routes.Match(x.req.Host, path)
+	i, route, ok := x.snap.routes.Match(x.req.Host, path)
 	if !ok {
 		return x.fail(Failure{Party: Client, Phase: Routing, Reason: segment.NoRoute})
 	}
-	x.farm = x.snap.farms[i]
+	x.farm, x.house, x.way = x.snap.farms[i], &x.snap.houses[i], &x.snap.ways[route]
 	// 3 rewrite: fields are written anew in request.go; the target passes as it is.
-	return x.prepareBody()
+	return x.startBody()
 }
 
-// hold is step 4. There is no gate yet: every request passes at once.
-func (x *exchange) hold() bool { return true }
-
-// forward is steps 5 to 8, as often as the request may be sent.
+// forward is steps 6 to 8, and step 5 before each other try, as often as the
+// request may be sent.
 func (x *exchange) forward() bool {
-	for x.choose() {
+	for {
 		if x.borrow() && x.send() && x.await() {
 			return true
 		}
-		if !x.again() {
+		if !x.again() || !x.choose() {
 			return false
 		}
 	}
-	return false
-}
-
-// choose is step 5: which server.
-func (x *exchange) choose() bool {
-	s := x.server
-	if !x.fresh { // else the same server, on a connection of its own
-		s = x.turns[x.farm.Index].Next(x.p.exec.Now(), x.tried)
-	}
-	switch {
-	case s == nil && x.last.failed():
-		return x.fail(x.last)
-	case s == nil:
-		return x.fail(Failure{Party: Sluice, Phase: Routing, Reason: segment.NoServer})
-	case x.last.failed():
-		x.tries++
-		x.p.pool.Stats(x.server.State).Retries.Inc()
-	}
-	x.server = s
-	return true
 }
 
 // borrow is step 6: a connection to the server.
@@ -224,10 +218,12 @@ func (x *exchange) again() bool {
 	if !x.resendable(f) {
 		return false
 	}
+	how := x.outcome()
 	if !f.Again && x.how != upstream.New && !x.fresh {
 		x.fresh = true // a kept connection that the server was just closing: not the server's failure
 	} else {
 		x.fresh = false
+		x.release(how)
 		x.tried = x.tried.With(x.server)
 		if x.retries++; x.retries > x.farm.Retries {
 			return false
@@ -242,7 +238,7 @@ func (x *exchange) again() bool {
 // still held.
 func (x *exchange) resendable(f Failure) bool {
 	switch {
-	case f.Party == Client || f.Phase == Routing:
+	case f.Party == Client || f.Phase == Routing || f.Phase == Holding:
 		return false
 	case x.status != 0 || x.upload.started || x.heard():
 		return false

@@ -28,6 +28,7 @@ type Phase uint8
 const (
 	ReadingHead Phase = iota
 	Routing
+	Holding
 	Connecting
 	SendingRequest
 	ReadingBody
@@ -37,7 +38,7 @@ const (
 )
 
 func (p Phase) String() string {
-	return [...]string{"request_head", "route", "connect", "send_request", "request_body", "await_response", "response", "send_response"}[p]
+	return [...]string{"request_head", "route", "hold", "connect", "send_request", "request_body", "await_response", "response", "send_response"}[p]
 }
 
 // Failure is why an exchange did not end as it should.

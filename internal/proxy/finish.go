@@ -20,6 +20,7 @@ func (x *exchange) finish() {
 	if x.bodyLeft() {
 		x.close, x.linger = true, true
 	}
+	x.release(x.outcome())
 	x.giveBack()
 	x.count()
 	if x.p.log != nil {
@@ -116,6 +117,9 @@ func (x *exchange) write() {
 	if x.farm != nil {
 		e.Farm = x.farm.Name
 	}
+	if at.called != 0 {
+		e.QueueTime = time.Duration(at.called - at.joined)
+	}
 	if at.connected != 0 {
 		e.Server, e.Reused = x.server.URL, x.how != upstream.New
 		e.ConnectTime = time.Duration(at.connected - at.connect)
@@ -145,6 +149,7 @@ func (x *exchange) end() *buffer {
 	p.buffers.put(x.back)
 	x.s, x.in, x.snap, x.turns, x.back = nil, nil, nil, nil, nil
 	x.farm, x.server, x.conn, x.reqID = nil, nil, nil, nil
+	x.way, x.house, x.retryAfter = nil, nil, 0
 	x.how, x.tried, x.tries, x.retries, x.fresh, x.last = 0, 0, 0, 0, false, none
 	x.begun, x.proceeded, x.status, x.close, x.linger, x.cut = false, false, 0, false, false, false
 	x.trusted, x.interims = false, 0

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"strconv"
+	"time"
 
 	"sluice/internal/http1"
 	"sluice/internal/message"
@@ -93,6 +94,11 @@ func (x *exchange) sendOwn(status int, contentType string, content []byte) {
 	}
 	if status == 200 && x.req.Method == message.OPTIONS {
 		dst = append(dst, "Allow: GET, HEAD, POST, PUT, PATCH, DELETE, OPTIONS, TRACE\r\n"...)
+	}
+	if x.retryAfter > 0 {
+		dst = append(dst, "Retry-After: "...)
+		dst = strconv.AppendInt(dst, int64((x.retryAfter+time.Second-1)/time.Second), 10)
+		dst = append(dst, "\r\n"...)
 	}
 	dst = http1.AppendFraming(dst, message.Length, int64(len(content)))
 	dst = append(x.appendConnection(dst), "\r\n"...)

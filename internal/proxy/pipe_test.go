@@ -23,7 +23,7 @@ func overGoroutines(t *testing.T, exec reactor.Executor, dial upstream.Dial) *Pr
 	t.Helper()
 	figures := new(segment.ServerStats)
 	pool := upstream.NewPool(exec, dial, nil, func(int) *segment.ServerStats { return figures }, new(segment.Counter))
-	p := New(exec, pool, new(segment.LoopStats), Place{})
+	p := New(exec, pool, nil, new(segment.LoopStats), Place{})
 	cfg, err := config.Simple(":8080", "http://127.0.0.1:9")
 	if err != nil {
 		t.Fatal(err)
@@ -31,7 +31,7 @@ func overGoroutines(t *testing.T, exec reactor.Executor, dial upstream.Dial) *Pr
 	servers := upstream.NewServers()
 	t.Cleanup(servers.Close)
 	farms, _ := servers.Apply(cfg, func(string, string) int { return 0 })
-	snapshot, err := NewSnapshot(cfg, farms)
+	snapshot, err := NewSnapshot(cfg, farms, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -111,7 +111,7 @@ func (s *stage) build(cfg *config.Config) {
 		}
 		return slots[url]
 	})
-	snapshot, err := NewSnapshot(cfg, farms)
+	snapshot, err := NewSnapshot(cfg, farms, nil)
 	if err != nil {
 		s.t.Fatal(err)
 	}
@@ -121,7 +121,7 @@ func (s *stage) build(cfg *config.Config) {
 		s.t.Fatal(err)
 	}
 	s.rig.on(func() {
-		s.proxy = New(s.rig.executor(), s.pool, &s.loop, Place{Worker: 1, Node: 2, Loop: 3})
+		s.proxy = New(s.rig.executor(), s.pool, nil, &s.loop, Place{Worker: 1, Node: 2, Loop: 3})
 		s.proxy.LogTo(s.log.Writer(0, &s.loop.LogDropped))
 		s.proxy.Apply(snapshot)
 	})

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"sluice/internal/accesslog"
+	"sluice/internal/admission"
 	"sluice/internal/reactor"
 	"sluice/internal/segment"
 	"sluice/internal/upstream"
@@ -17,6 +18,7 @@ type Place struct{ Worker, Node, Loop int }
 type Proxy struct {
 	exec     reactor.Executor
 	pool     *upstream.Pool
+	desk     *admission.Desk // nil: no snapshot has lines
 	stats    *segment.LoopStats
 	log      *accesslog.Writer // nil: off
 	place    Place
@@ -35,8 +37,8 @@ type Proxy struct {
 }
 
 // New makes the traffic of a loop. Nothing is served before Apply.
-func New(exec reactor.Executor, pool *upstream.Pool, stats *segment.LoopStats, place Place) *Proxy {
-	p := &Proxy{exec: exec, pool: pool, stats: stats, place: place, ids: newIdentities()}
+func New(exec reactor.Executor, pool *upstream.Pool, desk *admission.Desk, stats *segment.LoopStats, place Place) *Proxy {
+	p := &Proxy{exec: exec, pool: pool, desk: desk, stats: stats, place: place, ids: newIdentities()}
 	p.sessions.next, p.sessions.prev = &p.sessions, &p.sessions
 	return p
 }

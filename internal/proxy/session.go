@@ -7,6 +7,7 @@ import (
 	"os"
 	"time"
 
+	"sluice/internal/admission/gate"
 	"sluice/internal/http1"
 	"sluice/internal/reactor"
 	"sluice/internal/segment"
@@ -27,14 +28,17 @@ type session struct {
 	until    int64  // when the patience for the next head ends, executor time
 	requests int
 	idle     bool      // no task; waiting for bytes
+	held     *held     // a request that waits for a permit; else nil
 	exchange *exchange // what the task works on; nil while idle
 }
 
 // Run serves requests while there are bytes for them, then lets go of its task.
 func (s *session) Run() {
 	p := s.proxy
-	s.idle = false
-	p.stats.Idle.Dec()
+	if s.idle {
+		s.idle = false
+		p.stats.Idle.Dec()
+	}
 	x := p.getExchange()
 	s.exchange = x
 	in := s.resume()
@@ -42,7 +46,9 @@ func (s *session) Run() {
 		n, err := s.head(x, &in)
 		switch {
 		case n > 0 && err == nil:
-			in, alive = s.serve(x, in, n)
+			if in, alive = s.serve(x, in, n); s.held != nil {
+				return
+			}
 		case err == nil:
 			s.exchange = nil
 			p.putExchange(x)
@@ -66,7 +72,10 @@ func (s *session) Run() {
 // what the client has sent beyond, and whether the connection goes on.
 func (s *session) serve(x *exchange, in *buffer, n int) (rest *buffer, alive bool) {
 	x.begin(s, in, n)
-	alive = x.run()
+	if alive = x.run(); s.held != nil {
+		s.park(x, n)
+		return nil, true
+	}
 	rest = x.end()
 	if s.began = 0; rest.r < rest.w {
 		s.began = s.proxy.exec.Now()
@@ -99,6 +108,9 @@ func (s *session) waitFor(d time.Duration) {
 // 0 means that the client is silent for now.
 func (s *session) head(x *exchange, in **buffer) (n int, err error) {
 	limits := &s.proxy.snapshot.limits
+	if s.held != nil {
+		limits = &s.held.snap.limits
+	}
 	if f := *in; f.r < f.w && s.partial == nil {
 		if n, err = http1.ParseRequest(f.unread(), limits, &x.req); n > 0 || err != nil {
 			return n, err
@@ -150,15 +162,19 @@ func (s *session) roomIn(in **buffer) *buffer {
 	return large
 }
 
-// resume gets a buffer that begins with what had come of a head.
-func (s *session) resume() *buffer {
+// resume gets a buffer that begins with what had come of a head, or with the whole
+// of one that was held.
+func (s *session) resume() (in *buffer) {
 	if len(s.partial) <= smallBytes-tailroom {
-		in := s.proxy.buffers.getSmall()
+		in = s.proxy.buffers.getSmall()
 		in.w = copy(in.b, s.partial)
-		return in
+	} else {
+		in = s.proxy.buffers.getLarge()
+		in.w += copy(in.room(), s.partial)
 	}
-	in := s.proxy.buffers.getLarge()
-	in.w += copy(in.room(), s.partial)
+	if s.held != nil {
+		s.partial = nil
+	}
 	return in
 }
 
@@ -198,6 +214,7 @@ func (s *session) Abandon() {
 	s.end()
 	if x := s.exchange; x != nil && x.s == s {
 		s.proxy.stats.Active.Dec()
+		x.release(gate.Ignored)
 		if x.conn != nil {
 			x.dropConn()
 		}

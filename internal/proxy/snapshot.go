@@ -5,6 +5,7 @@ import (
 	"net/netip"
 	"time"
 
+	"sluice/internal/admission"
 	"sluice/internal/config"
 	"sluice/internal/http1"
 	"sluice/internal/route"
@@ -23,12 +24,14 @@ type Snapshot struct {
 	via      []byte // the Via field line, empty if off
 	trust    []config.Prefix
 	routes   *route.Table
+	ways     []way // by route
 	farms    []*upstream.Farm
+	houses   []house // by farm
 }
 
-// NewSnapshot makes the snapshot of a valid configuration; farms are its farms,
-// in its order.
-func NewSnapshot(cfg *config.Config, farms []*upstream.Farm) (*Snapshot, error) {
+// NewSnapshot makes the snapshot of a valid configuration; farms are its farms, in
+// its order, and lines theirs. Without lines nothing is held.
+func NewSnapshot(cfg *config.Config, farms []*upstream.Farm, lines []*admission.Line) (*Snapshot, error) {
 	index := func(name string) int {
 		for i, f := range cfg.Farms {
 			if f.Name == name {
@@ -51,6 +54,12 @@ func NewSnapshot(cfg *config.Config, farms []*upstream.Farm) (*Snapshot, error) 
 		trust:    cfg.Trust,
 		routes:   routes,
 		farms:    farms,
+	}
+	for _, r := range cfg.Routes {
+		s.ways = append(s.ways, way{held: r.Admission != "off", class: uint8(r.Priority), deadline: time.Duration(r.Deadline)})
+	}
+	for i, f := range farms {
+		s.houses = append(s.houses, newHouse(&f.Admission, lines, i))
 	}
 	if cfg.Forward.Via != "off" {
 		s.via = []byte("Via: 1.1 " + cfg.Forward.Via + "\r\n")

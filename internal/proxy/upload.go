@@ -13,14 +13,20 @@ import (
 // rateAfter is how long a body may trickle before the least rate is asked of it.
 const rateAfter = 5 * time.Second
 
-// prepareBody takes the content that came with the head and frames it, so that
-// it can go out with the head, again if need be.
-func (x *exchange) prepareBody() bool {
+// startBody settles how the request's content is framed.
+func (x *exchange) startBody() bool {
 	r := &x.req
 	x.begun = true
 	if err := x.body.Start(r.Body, r.ContentLength, x.snap.body, &x.snap.limits); err != nil {
 		return x.fail(ofFault(err, ReadingBody))
 	}
+	return true
+}
+
+// prepareBody takes the content that came with the head and frames it, so that
+// it can go out with the head, again if need be.
+func (x *exchange) prepareBody() bool {
+	r := &x.req
 	if x.body.Done() || r.ExpectContinue {
 		return true
 	}

@@ -68,19 +68,19 @@ func (t *Table) add(host string, r rule) {
 	}
 }
 
-// Match gives the farm of a request. host is the Host field or the authority of
-// the target: case, a port and one final dot do not matter. path ends before the
-// '?'; it is compared as the client sent it, escapes and all. Host and path are
-// not kept, and nothing is allocated.
-func (t *Table) Match(host, path []byte) (farm int, ok bool) {
+// Match gives the farm of a request, and the index of the route that says so.
+// host is the Host field or the authority of the target: case, a port and one
+// final dot do not matter. path ends before the '?'; it is compared as the client
+// sent it, escapes and all. Host and path are not kept, and nothing is allocated.
+func (t *Table) Match(host, path []byte) (farm, route int, ok bool) {
 	if t.all != none {
-		return t.all, true
+		return t.all, 0, true
 	}
 	best := earlier(rule{order: math.MaxInt, farm: none}, t.anyHost, path)
 	if len(t.exact)+len(t.wildcard) > 0 {
 		best = t.byHost(best, host, path)
 	}
-	return best.farm, best.farm != none
+	return best.farm, best.order, best.farm != none
 }
 
 // byHost improves on best by the routes that name a host.

@@ -86,7 +86,7 @@ func TestMatch(t *testing.T) {
 		t.Run(group.name, func(t *testing.T) {
 			made := table(t, group.routes)
 			for _, c := range group.cases {
-				farm, ok := made.Match([]byte(c[0]), []byte(c[1]))
+				farm, _, ok := made.Match([]byte(c[0]), []byte(c[1]))
 				if ok != (c[2] != "") || farm != indexOf(c[2]) {
 					t.Errorf("Match(%q, %q) = %d, %v, want farm %q", c[0], c[1], farm, ok, c[2])
 				}
@@ -103,7 +103,7 @@ func TestLongHost(t *testing.T) {
 		found  bool
 	}{{maxHostBytes, true}, {maxHostBytes + 1, false}, {64 << 10, false}} {
 		host := strings.Repeat("a", c.length-len(".example")) + ".example"
-		if _, ok := made.Match([]byte(host), []byte("/")); ok != c.found {
+		if _, _, ok := made.Match([]byte(host), []byte("/")); ok != c.found {
 			t.Errorf("host of %d bytes: matched %v, want %v", c.length, ok, c.found)
 		}
 	}
@@ -149,8 +149,8 @@ func TestMatchIsFirstOfAll(t *testing.T) {
 		}
 		host := pick("a.b.c", "A.B.C:80", "b.c", "x.b.c", "x.a.b.c.", "c", "[::1]:8080", "")
 		path := pick("", "/", "/x", "/x/", "/x/y/z", "/xy", "*")
-		farm, ok := made.Match([]byte(host), []byte(path))
-		if want := oneByOne(routes, host, path); farm != want || ok != (want >= 0) {
+		farm, route, ok := made.Match([]byte(host), []byte(path))
+		if want := oneByOne(routes, host, path); farm != want || ok != (want >= 0) || ok && routes[route].Farm != farms[want] {
 			t.Fatalf("routes %v: Match(%q, %q) = %d, %v, want %d", routes, host, path, farm, ok, want)
 		}
 		if ok {

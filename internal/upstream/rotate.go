@@ -27,16 +27,33 @@ func (t Tried) With(s *Server) Tried {
 }
 
 // Next chooses a server at time now: one that has not been tried and has not
-// failed lately; failing that, one that has not been tried. nil if there is none.
-func (r *Rotation) Next(now int64, tried Tried) *Server {
+// failed lately; failing that, one that has not been tried. some reports whether
+// there is any. Of these it chooses one that open says may have one more request;
+// nil if none may. Without open all may.
+func (r *Rotation) Next(now int64, tried Tried, open func(*Server) bool) (s *Server, some bool) {
 	servers := r.farm.Servers
 	if len(servers) == 1 && tried == 0 && servers[0].Weight > 0 {
-		return servers[0]
+		if open != nil && !open(servers[0]) {
+			return nil, true
+		}
+		return servers[0], true
 	}
-	if s := r.turn(func(i int) bool { return !tried.has(i) && !servers[i].Skipped(now) }); s != nil {
-		return s
+	eligible := func(i int) bool { return !tried.has(i) && !servers[i].Skipped(now) }
+	if !r.any(eligible) {
+		eligible = func(i int) bool { return !tried.has(i) }
 	}
-	return r.turn(func(i int) bool { return !tried.has(i) })
+	s = r.turn(func(i int) bool { return eligible(i) && (open == nil || open(servers[i])) })
+	return s, s != nil || r.any(eligible)
+}
+
+// any reports whether a server with a weight is eligible.
+func (r *Rotation) any(eligible func(i int) bool) bool {
+	for i, s := range r.farm.Servers {
+		if s.Weight > 0 && eligible(i) {
+			return true
+		}
+	}
+	return false
 }
 
 // turn gives every eligible server credit by its weight; the richest pays the

@@ -22,7 +22,7 @@ func farmWith(weights ...int) *Farm {
 func sequence(r *Rotation, now int64, tried Tried, n int) string {
 	var s strings.Builder
 	for range n {
-		if next := r.Next(now, tried); next != nil {
+		if next, _ := r.Next(now, tried, nil); next != nil {
 			s.WriteString(next.URL)
 		} else {
 			s.WriteByte('-')
@@ -88,7 +88,8 @@ func TestRotationRound(t *testing.T) {
 		}
 		r, turns := NewRotation(farmWith(weights...)), make([]int, len(weights))
 		for n := 1; n <= 2*round; n++ {
-			turns[r.Next(0, 0).Slot]++
+			s, _ := r.Next(0, 0, nil)
+			turns[s.Slot]++
 			for i, w := range weights {
 				if off := turns[i]*round - n*w; off > round*len(weights) || -off > round*len(weights) {
 					t.Fatalf("weights %v: after %d turns server %d has had %d", weights, n, i, turns[i])
@@ -123,7 +124,7 @@ func TestRotationBack(t *testing.T) {
 
 func TestRotationAllocatesNothing(t *testing.T) {
 	r := NewRotation(farmWith(3, 2, 1))
-	if n := testing.AllocsPerRun(100, func() { r.Next(1, 0) }); n != 0 {
+	if n := testing.AllocsPerRun(100, func() { r.Next(1, 0, nil) }); n != 0 {
 		t.Errorf("%v allocations for a turn", n)
 	}
 }

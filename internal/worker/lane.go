@@ -5,7 +5,10 @@ import (
 	"net/netip"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"sluice/internal/accesslog"
+	"sluice/internal/admission"
 	"sluice/internal/affinity"
 	"sluice/internal/proxy"
 	"sluice/internal/reactor"
@@ -19,6 +22,7 @@ type lane struct {
 	index     int
 	loop      *reactor.Loop
 	pool      *upstream.Pool
+	desk      *admission.Desk
 	proxy     *proxy.Proxy
 	stats     *segment.LoopStats
 	seen      reactor.Stats // what of the loop's figures is in stats already
@@ -35,7 +39,7 @@ type listening struct {
 }
 
 // newLane makes loop i of the worker that s describes.
-func newLane(shared *segment.Segment, s *spec.Spec, i int) (*lane, error) {
+func newLane(shared *segment.Segment, office *admission.Office, s *spec.Spec, i int) (*lane, error) {
 	l := &lane{index: i, stats: shared.Loop(s.Worker, i), listeners: map[int]*listening{}}
 	options := reactor.Options{Observe: l.observe, Panicked: l.panicked}
 	if s.Pin && len(s.CPUs) > 0 {
@@ -52,8 +56,17 @@ func newLane(shared *segment.Segment, s *spec.Spec, i int) (*lane, error) {
 	}
 	stats := func(slot int) *segment.ServerStats { return shared.Server(s.Worker, i, slot) }
 	l.pool = upstream.NewPool(l.loop, l.dial, l.adopt, stats, &l.stats.Takeovers)
-	l.proxy = proxy.New(l.loop, l.pool, l.stats, proxy.Place{Worker: s.Worker, Node: s.Node, Loop: i})
+	l.desk = office.NewDesk(stats, monotonic()-l.loop.Clock())
+	l.proxy = proxy.New(l.loop, l.pool, l.desk, l.stats, proxy.Place{Worker: s.Worker, Node: s.Node, Loop: i})
 	return l, nil
+}
+
+// monotonic reads the clock that all processes of the machine share,
+// CLOCK_MONOTONIC, ns.
+func monotonic() int64 {
+	var t unix.Timespec
+	unix.ClockGettime(unix.CLOCK_MONOTONIC, &t) // fails for no clock that exists
+	return t.Nano()
 }
 
 func (l *lane) dial(a reactor.Address, timeout time.Duration) (reactor.Stream, error) {

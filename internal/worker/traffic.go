@@ -10,8 +10,10 @@ import (
 	"golang.org/x/sys/unix"
 
 	"sluice/internal/accesslog"
+	"sluice/internal/admission"
 	"sluice/internal/config"
 	"sluice/internal/proxy"
+	"sluice/internal/reactor"
 	"sluice/internal/segment"
 	"sluice/internal/spec"
 	"sluice/internal/upstream"
@@ -23,6 +25,7 @@ type traffic struct {
 	shared  *segment.Segment
 	index   int // of this worker
 	servers *upstream.Servers
+	lines   *admission.Lines // touched on the first lane's loop only
 	shedder *shedder
 	lanes   []*lane
 	log     *accesslog.Log
@@ -33,13 +36,17 @@ type traffic struct {
 
 // NewTraffic makes the traffic half of worker index.
 func NewTraffic(shared *segment.Segment, index int) Traffic {
-	return &traffic{shared: shared, index: index, servers: upstream.NewServers(), shedder: newShedder(readProcess), closing: make(chan struct{})}
+	return &traffic{
+		shared: shared, index: index, servers: upstream.NewServers(),
+		lines:   admission.NewLines(func(slot int) *segment.LineStats { return shared.Line(index, slot) }),
+		shedder: newShedder(readProcess), closing: make(chan struct{}),
+	}
 }
 
 // Apply implements Traffic. What can fail comes first, so that an error leaves
 // everything as it was.
 func (t *traffic) Apply(s *spec.Spec) error {
-	if _, err := proxy.NewSnapshot(s.Config, nil); err != nil {
+	if _, err := proxy.NewSnapshot(s.Config, nil, nil); err != nil {
 		return err
 	}
 	log, err := t.openLog(s)
@@ -53,7 +60,9 @@ func (t *traffic) Apply(s *spec.Spec) error {
 		}
 	}
 	farms, gone := t.servers.Apply(s.Config, slots(s.Servers))
-	snapshot, err := proxy.NewSnapshot(s.Config, farms)
+	var lines []*admission.Line
+	t.on(t.lanes[:1], func(l *lane) { lines = t.lines.Apply(l.desk, farms, l.loop.Now()) })
+	snapshot, err := proxy.NewSnapshot(s.Config, farms, lines)
 	if err != nil {
 		return err
 	}
@@ -90,9 +99,13 @@ func (t *traffic) openLog(s *spec.Spec) (*accesslog.Log, error) {
 
 // start makes and runs the lanes.
 func (t *traffic) start(s *spec.Spec) error {
+	office := &admission.Office{
+		Worker: s.Worker, Gates: t.shared.Gate,
+		Ring: func(worker int) { reactor.Ring(s.Bells[worker]) },
+	}
 	var stats []*segment.LoopStats
 	for i := range s.Loops {
-		l, err := newLane(t.shared, s, i)
+		l, err := newLane(t.shared, office, s, i)
 		if err != nil {
 			for _, l := range t.lanes {
 				l.loop.Close()
@@ -111,20 +124,31 @@ func (t *traffic) start(s *spec.Spec) error {
 	}
 	upstream.Join(pools)
 	t.shedder.start(stats)
-	return nil
+	return t.answer(s.Bells[s.Worker])
+}
+
+// answer has the worker look after its lines whenever its bell is rung.
+func (t *traffic) answer(bell int) (err error) {
+	t.on(t.lanes[:1], func(l *lane) {
+		err = l.loop.Answer(bell, func() { t.lines.Look(l.desk, l.loop.Now()) })
+	})
+	return err
 }
 
 // each runs f on every lane's loop and returns when all have, or when Close has
 // begun: a loop that has ended runs nothing.
-func (t *traffic) each(f func(l *lane)) {
-	ran := make(chan struct{}, len(t.lanes))
-	for _, l := range t.lanes {
+func (t *traffic) each(f func(l *lane)) { t.on(t.lanes, f) }
+
+// on is each for some of the lanes.
+func (t *traffic) on(lanes []*lane, f func(l *lane)) {
+	ran := make(chan struct{}, len(lanes))
+	for _, l := range lanes {
 		l.loop.Submit(func() {
 			f(l)
 			ran <- struct{}{}
 		})
 	}
-	for range t.lanes {
+	for range lanes {
 		select {
 		case <-ran:
 		case <-t.closing:

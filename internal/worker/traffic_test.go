@@ -22,6 +22,7 @@ import (
 // house is a worker's traffic half with two loops, each of which has a listening
 // socket of its own at an address of its own, so that a test chooses the loop.
 type house struct {
+	bell    int // that the worker answers
 	t       *testing.T
 	shared  *segment.Segment
 	traffic *traffic
@@ -40,7 +41,10 @@ func newHouse(t *testing.T, change func(*config.Config), servers ...string) *hou
 		t.Fatal(err)
 	}
 	h := &house{t: t, shared: shared, traffic: NewTraffic(shared, 0).(*traffic), cfg: config.Default()}
-	t.Cleanup(func() { h.traffic.Close(); shared.Close() })
+	if h.bell, err = unix.Eventfd(0, unix.EFD_CLOEXEC|unix.EFD_NONBLOCK); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { h.traffic.Close(); shared.Close(); unix.Close(h.bell) })
 	shared.Worker(0).Loops.Store(loops) // as the supervisor does
 	h.cfg.Log.Access.Path = "off"
 	h.cfg.Forward.Placement = true
@@ -84,7 +88,7 @@ func (h *house) open() (addresses []string) {
 
 // apply gives the traffic its configuration anew, as a reload does.
 func (h *house) apply() error {
-	s := &spec.Spec{Loops: loops, Config: h.cfg}
+	s := &spec.Spec{Loops: loops, Config: h.cfg, Bells: []int{h.bell}}
 	for i, fds := range h.sockets {
 		s.Listeners = append(s.Listeners, spec.Listener{Name: fmt.Sprintf("listener %d", i), Sockets: fds})
 	}

@@ -93,6 +93,14 @@ func (p *Permit) End(mine *segment.ServerStats, now int64, how Outcome, target i
 	g.InFlight.Add(-1)
 }
 
+// Undo gives back a permit that nobody had a use for.
+func (p *Permit) Undo(mine *segment.ServerStats, now int64) {
+	g := p.gate
+	p.gate = nil
+	settle(mine, now, -1)
+	g.InFlight.Add(-1)
+}
+
 // settle brings a loop's integral of permits up to now, and counts n more.
 func settle(mine *segment.ServerStats, now, n int64) {
 	since := int64(mine.Since.Load())

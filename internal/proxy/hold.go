@@ -1,0 +1,235 @@
+package proxy
+
+import (
+	"time"
+
+	"sluice/internal/admission"
+	"sluice/internal/admission/gate"
+	"sluice/internal/admission/queue"
+	"sluice/internal/reactor"
+	"sluice/internal/segment"
+	"sluice/internal/upstream"
+)
+
+// held is a request that waits for a permit. Where the client's connection can be
+// watched without a task it has neither task nor buffer: the session keeps the
+// head's bytes, this struct all else, and the head is read anew when it is called.
+// Loop only, once it has joined.
+type held struct {
+	admission.Waiter
+	s     *session
+	line  *admission.Line
+	snap  *Snapshot            // what the exchange began with
+	turns []*upstream.Rotation // the same
+	call  reactor.Signal       // of a task that waits in place; nil: there is none
+
+	began, head, joined, called int64 // executor time
+	until                       int64 // the end of its patience, or of ours
+	deadline                    bool  // until is its deadline, not admission.timeout
+	gone                        bool  // the client left after it had been called
+	reason                      segment.Reason
+}
+
+// hold is step 4, and step 5 with it: the request waits in its farm's line until
+// one of the servers has a permit for it. False: it was refused, or it waits and
+// the session goes on when it is called.
+func (x *exchange) hold() bool {
+	if h := x.s.held; h != nil {
+		x.s.held = nil
+		return x.called(h)
+	}
+	return x.choose()
+}
+
+// choose is step 5: which server.
+func (x *exchange) choose() bool {
+	if x.fresh { // the same server, on a connection of its own
+		return x.take(x.server)
+	}
+	h := x.house
+	if h.line == nil || !x.way.held {
+		s, _ := x.turns[x.farm.Index].Next(x.p.exec.Now(), x.tried, nil)
+		return x.take(s)
+	}
+	var s *upstream.Server
+	some := true // server to wait for
+	if !h.line.Crowded() {
+		s, some = x.turns[x.farm.Index].Next(x.p.exec.Now(), x.tried, x.p.desk.Open)
+	}
+	if s != nil {
+		var ok bool
+		if x.permit, ok = h.line.Claim(x.p.desk, s, x.p.exec.Now()); ok {
+			return x.take(s)
+		}
+	}
+	if !some {
+		return x.take(nil)
+	}
+	return x.join(h)
+}
+
+// take settles for a server. nil: there is none.
+func (x *exchange) take(s *upstream.Server) bool {
+	switch {
+	case s == nil && x.last.failed():
+		return x.fail(x.last)
+	case s == nil:
+		return x.fail(Failure{Party: Sluice, Phase: Routing, Reason: segment.NoServer})
+	case x.last.failed():
+		x.tries++
+		x.p.pool.Stats(x.server.State).Retries.Inc()
+	}
+	x.server = s
+	return true
+}
+
+// join puts the request into its farm's line.
+func (x *exchange) join(house *house) bool {
+	now := x.p.exec.Now()
+	h := &held{s: x.s, line: house.line, snap: x.snap, turns: x.turns, began: x.at.began, head: x.at.head, joined: now}
+	h.Waiter.Class, h.Waiter.Tenant = x.class(house), x.tenant(house)
+	h.Waiter.Only = -1
+	h.until = now + int64(house.timeout)
+	if d := x.patience(house); d > 0 {
+		h.Waiter.Deadline = x.at.head + int64(d)
+		if h.Waiter.Deadline < h.until {
+			h.until, h.deadline = h.Waiter.Deadline, true
+		}
+	}
+	h.To, h.Call = x.p.exec, h.run
+	verdict, wait := h.line.Join(x.p.desk, &h.Waiter, now)
+	if verdict != queue.Held {
+		x.retryAfter = wait
+		return x.refuseHeld(refusals[verdict])
+	}
+	x.p.stats.Held.Inc()
+	if x.tries == 0 && !x.last.failed() && x.s.conn.Watch(nil) {
+		x.s.held = h
+		return false
+	}
+	return x.waitHere(h)
+}
+
+// refusals are the reasons of those whom the line refuses or throws out.
+var refusals = map[queue.Verdict]segment.Reason{
+	queue.Full: segment.QueueFull, queue.Late: segment.DeadlineUnmet, queue.Gone: segment.NoServer,
+	queue.Pushed: segment.QueueFull, queue.Stale: segment.QueueDropped,
+}
+
+// waitHere waits with task and buffer: for another try, and where a connection
+// cannot be watched without a task.
+func (x *exchange) waitHere(h *held) bool {
+	h.call = x.p.exec.NewSignal()
+	h.call.Wait(time.Duration(h.until - x.p.exec.Now()))
+	if h.called == 0 && h.line.Leave(x.p.desk, &h.Waiter, x.p.exec.Now()) {
+		h.giveUp()
+	}
+	if h.called == 0 { // it is on its way
+		h.call.Wait(0)
+	}
+	return x.called(h)
+}
+
+// called goes on with a request that has been called, or has given up.
+func (x *exchange) called(h *held) bool {
+	x.at.joined, x.at.called = h.joined, h.called
+	x.permit, h.Permit = h.Permit, admission.Permit{}
+	switch {
+	case h.gone:
+		return x.fail(Failure{Party: Client, Phase: Holding, Reason: segment.ClientGone})
+	case h.Server == nil:
+		x.retryAfter = time.Duration(h.called - h.joined)
+		return x.refuseHeld(h.reason)
+	}
+	return x.take(h.Server)
+}
+
+func (x *exchange) refuseHeld(why segment.Reason) bool {
+	if x.last.failed() {
+		return x.fail(x.last)
+	}
+	return x.fail(Failure{Party: Sluice, Phase: Holding, Reason: why})
+}
+
+// run is told, on the request's loop, that it has got a permit or was thrown out.
+func (h *held) run() {
+	if h.Server == nil {
+		h.reason = refusals[h.Why]
+	}
+	h.ended()
+	if h.call != nil {
+		h.call.Set()
+		return
+	}
+	h.s.conn.Watch(nil)
+	h.s.proxy.exec.Go(h.s)
+}
+
+// ended counts the end of the wait.
+func (h *held) ended() {
+	p := h.s.proxy
+	h.called = p.exec.Now()
+	p.stats.Held.Dec()
+	p.stats.Wait.Observe(h.called - h.joined)
+	if h.Server != nil {
+		p.pool.Stats(h.Server.State).Wait.Observe(h.called - h.joined)
+	}
+}
+
+// giveUp ends the wait of a request that has left the line.
+func (h *held) giveUp() {
+	h.reason = segment.QueueTimeout
+	if h.deadline {
+		h.reason = segment.DeadlineUnmet
+	}
+	h.ended()
+}
+
+// Run is a task: the client has ended its connection, or the time is over.
+func (h *held) Run() {
+	p := h.s.proxy
+	gone := p.exec.Now() < h.until
+	if gone {
+		p.stats.LeftHeld.Inc()
+	}
+	h.gone = gone
+	if h.line.Leave(p.desk, &h.Waiter, p.exec.Now()) {
+		h.giveUp()
+		h.s.Run()
+	}
+}
+
+// park lets go of exchange and buffer while the request is held; n bytes before
+// what is unread are its head.
+func (s *session) park(x *exchange, n int) {
+	p, h := s.proxy, s.held
+	in := x.in
+	s.partial = append([]byte(nil), in.b[in.r-n:in.w]...)
+	p.buffers.put(x.end())
+	s.exchange = nil
+	p.putExchange(x)
+	s.conn.SetReadTimeout(time.Duration(h.until - p.exec.Now()))
+	s.conn.Watch(h)
+}
+
+// release gives the permit back.
+func (x *exchange) release(how gate.Outcome) {
+	if x.permit.Out() {
+		x.house.line.End(x.p.desk, &x.permit, how, x.house.target, x.p.exec.Now())
+	}
+}
+
+// outcome is what a server's gate shall learn of this try.
+func (x *exchange) outcome() gate.Outcome {
+	switch f := &x.failure; {
+	case !x.permit.Out():
+		return gate.Ignored
+	case f.failed() && f.Party != Backend, f.Reason == segment.BadResponse && f.failed():
+		return gate.Ignored
+	case f.failed(), x.house.saysFailure(&x.resp):
+		return gate.Failed
+	case x.resp.Status >= 500:
+		return gate.Ignored
+	}
+	return gate.Good
+}
