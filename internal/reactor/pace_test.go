@@ -83,3 +83,22 @@ func TestLag(t *testing.T) {
 		t.Errorf("after a rest the figure is %v", time.Duration(got))
 	}
 }
+
+// TestSleepIsNoLag: of short sleeps between short turns nothing is in the figure,
+// which is then at most the time awake.
+func TestSleepIsNoLag(t *testing.T) {
+	h := newByHand(t)
+	s := &signal{loop: h.Loop}
+	s.timer.owner = s
+	h.now = nanotime()
+	h.wheel.advance(h.now)
+	h.awake = h.now
+	for range 10 {
+		h.wheel.arm(&s.timer, h.now) // at the next tick
+		h.turn()
+	}
+	h.observe(nanotime())
+	if lag, awake := h.Lag(), h.stats.BusyNanos; uint64(lag) > awake {
+		t.Errorf("the figure is %d ns after %d ns awake", lag, awake)
+	}
+}
