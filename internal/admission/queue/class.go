@@ -70,28 +70,22 @@ func (c *class) resize(t *tenant, d int) {
 	}
 }
 
-// ahead is how many of the class are served before a newcomer of a tenant, first
-// come first served: its own, and of each other one for every turn up to the
-// newcomer's.
-func (c *class) ahead(key uint64) int {
-	own := 0
-	if t := c.tenant(key); t != nil {
-		own = t.size
-	}
-	if own+1 >= c.largest {
+// ahead is how many of the class are served before a newcomer of a tenant, when
+// within a tenant the first or the newest is served first. For a new tenant it is
+// exact; others are in the middle of the round, as far as is known.
+func (c *class) ahead(key uint64, newestFirst bool) int {
+	t := c.tenant(key)
+	switch {
+	case t == nil:
+		return len(c.tenants)
+	case newestFirst:
+		return (len(c.tenants) - 1) / 2
+	case t.size == c.largest:
 		return c.size
 	}
-	n := 0
-	for turn := 1; turn <= own+1; turn++ {
+	n := c.atLeast[t.size+1] / 2 // of the round in which the newcomer has its turn
+	for turn := 1; turn <= t.size; turn++ {
 		n += c.atLeast[turn]
 	}
 	return n
-}
-
-// others is how many tenants have a turn before a newcomer of a tenant.
-func (c *class) others(key uint64) int {
-	if c.tenant(key) == nil {
-		return len(c.tenants)
-	}
-	return len(c.tenants) - 1
 }

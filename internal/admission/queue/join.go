@@ -58,10 +58,7 @@ func (q *Queue) ahead(w *Waiter) int {
 	for i := range min(int(w.Class), classes-1) {
 		n += q.classes[i].size
 	}
-	if q.newestFirst(w) {
-		return n + c.others(w.Tenant)
-	}
-	return n + c.ahead(w.Tenant)
+	return n + c.ahead(w.Tenant, q.newestFirst(w))
 }
 
 // newestFirst reports whether a newcomer has the best prospects of its tenant. While
