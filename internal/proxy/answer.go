@@ -1,10 +1,13 @@
 package proxy
 
 import (
+	"bytes"
 	"errors"
 	"os"
+	"strconv"
 	"time"
 
+	"sluice/internal/admission/gate"
 	"sluice/internal/http1"
 	"sluice/internal/message"
 	"sluice/internal/segment"
@@ -173,6 +176,12 @@ func (x *exchange) composeAnswer() {
 		}
 	}
 	dst = http1.AppendFraming(dst, x.framing, length)
+	if x.house.timing {
+		dst = x.appendTiming(dst)
+	}
+	if stream := r.Fields.Get(message.ContentType); stream != nil && bytes.HasPrefix(stream.Value, eventStream) {
+		x.release(gate.Ignored)
+	}
 	if !r.HasDate {
 		dst = x.p.date.append(dst, x.p.exec.Now())
 	}
@@ -180,6 +189,17 @@ func (x *exchange) composeAnswer() {
 		x.close, x.linger = true, true // it will not be read to its end
 	}
 	x.head = append(x.appendConnection(dst), "\r\n"...)
+}
+
+// eventStream is the content that never ends by itself (HTML Living Standard,
+// server-sent events): how long it takes says nothing, and it shall keep no permit.
+var eventStream = []byte("text/event-stream")
+
+// appendTiming tells the client how long its request was held (W3C Server Timing).
+func (x *exchange) appendTiming(dst []byte) []byte {
+	dst = append(dst, "Server-Timing: queue;dur="...)
+	dst = strconv.AppendFloat(dst, float64(x.at.called-x.at.joined)/1e6, 'f', 3, 64)
+	return append(dst, "\r\n"...)
 }
 
 // appendConnection tells the client what becomes of its connection where that is

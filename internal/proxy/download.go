@@ -27,10 +27,15 @@ func (x *exchange) deliver() {
 			x.composeAnswer()
 			x.status, head = x.resp.Status, x.head
 		}
+		if x.answer.Done() { // the server's part is over, however long the client's takes
+			x.release(x.outcome())
+		}
 		if !x.pass(head, content) || x.answer.Done() {
 			return
 		}
-		head = nil
+		if head = nil; x.permit.Out() {
+			x.s.conn.OnSlow(slowAfter, (*slowClient)(x))
+		}
 		if x.answer.Left() >= spliceFrom && x.splice() {
 			if x.failure.failed() || x.answer.Done() {
 				return

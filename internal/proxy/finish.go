@@ -13,6 +13,7 @@ import (
 // logged, and the client connection is shut if it does not go on.
 func (x *exchange) finish() {
 	x.s.conn.OnHangup(nil)
+	x.s.conn.OnSlow(0, nil)
 	x.at.ended = x.p.exec.Now()
 	if x.upload.started {
 		x.upload.stop()

@@ -236,6 +236,9 @@ func (c *simConn) Watch(job reactor.Job) bool {
 	return true
 }
 
+// OnSlow is not simulated: no transcript waits for it.
+func (c *simConn) OnSlow(time.Duration, reactor.Job) {}
+
 // over reports whether nothing more will come.
 func (c *simConn) over() bool {
 	return c.closed || c.failure != nil || c.in.dead || c.in.ended

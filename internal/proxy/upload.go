@@ -4,6 +4,7 @@ import (
 	"io"
 	"time"
 
+	"sluice/internal/admission/gate"
 	"sluice/internal/http1"
 	"sluice/internal/message"
 	"sluice/internal/reactor"
@@ -69,6 +70,7 @@ func (u *upload) start() {
 	u.conn = x.conn
 	u.buf = x.p.buffers.getLarge()
 	u.buf.w += copy(u.buf.room(), x.in.unread())
+	x.s.conn.OnSlow(slowAfter, (*slowClient)(x))
 	x.in.r = x.in.w
 	x.p.exec.Go(u)
 }
@@ -136,7 +138,9 @@ func (u *upload) read() Failure {
 	since := x.p.exec.Now()
 	conn.SetReadTimeout(time.Duration(x.snap.timeouts.Body))
 	n, err := conn.Read(u.buf.room())
-	u.waited += x.p.exec.Now() - since
+	if u.waited += x.p.exec.Now() - since; u.waited > int64(slowAfter) {
+		x.release(gate.Ignored)
+	}
 	if err == io.EOF {
 		err = io.ErrUnexpectedEOF
 	}

@@ -67,8 +67,12 @@ func newHouse(a *config.Admission, lines []*admission.Line, farm int) house {
 func (x *exchange) value(k key) []byte {
 	switch k.kind {
 	case "client":
-		a := x.s.peer.Addr().As16()
-		x.scratch = append(x.scratch[:0], a[:]...)
+		a := x.realClient() // behind a trusted proxy, whose own address all clients would share
+		if !a.IsValid() {
+			a = x.s.peer.Addr()
+		}
+		bytes16 := a.As16()
+		x.scratch = append(x.scratch[:0], bytes16[:]...)
 		return x.scratch
 	case "host":
 		x.scratch = appendLower(x.scratch[:0], x.req.Host)
@@ -93,9 +97,7 @@ func (x *exchange) value(k key) []byte {
 
 // cookie finds the value of a cookie in a Cookie field (RFC 6265 4.2.1).
 func cookie(field []byte, name string) []byte {
-	for len(field) > 0 {
-		var pair []byte
-		pair, field, _ = bytes.Cut(field, []byte(";"))
+	for pair := range bytes.SplitSeq(field, []byte(";")) {
 		if n, v, ok := bytes.Cut(bytes.TrimLeft(pair, " \t"), []byte("=")); ok && string(n) == name {
 			return v
 		}

@@ -30,7 +30,10 @@ type Conn struct {
 	idle           Job   // started when a conn without a task becomes ready
 	watch          Job   // started when a conn without a task ends
 	hangup         Job
-	failure        error // given by Abort
+	slow           Job           // run when a wait has lasted for slowAfter
+	slowAfter      time.Duration // since its begin
+	slowBy         int64         // when that is; 0: nobody waits, or nobody asks
+	failure        error         // given by Abort
 
 	stall           time.Duration // longest wait for the peer to take anything; 0: no limit
 	stallBy         int64         // end of the present such wait; 0: nobody waits
@@ -152,11 +155,14 @@ func (c *Conn) Await() error {
 		case c.failure != nil:
 			return c.failure
 		case c.readable:
+			c.slowBy = 0
 			return nil
 		case c.readBy != 0 && c.loop.now >= c.readBy:
+			c.slowBy = 0
 			return os.ErrDeadlineExceeded
 		}
 		c.reader = c.loop.current
+		c.waits()
 		c.loop.park()
 		c.reader = nil
 	}
@@ -217,7 +223,7 @@ func (c *Conn) Write(p []byte) (int, error) {
 }
 
 func (c *Conn) awaitWritable() error {
-	defer func() { c.stallBy = 0 }()
+	defer func() { c.stallBy, c.slowBy = 0, 0 }()
 	for {
 		switch {
 		case c.closed:
@@ -230,6 +236,7 @@ func (c *Conn) awaitWritable() error {
 			return os.ErrDeadlineExceeded
 		}
 		c.writer = c.loop.current
+		c.waits()
 		c.loop.park()
 		c.writer = nil
 	}
@@ -258,6 +265,25 @@ func (c *Conn) OnHangup(job Job) {
 	c.hangup = job
 	if c.hung {
 		c.reportHangup()
+	}
+}
+
+// OnSlow implements Stream.
+func (c *Conn) OnSlow(d time.Duration, job Job) { c.slow, c.slowAfter = job, d }
+
+// waits notes that a task begins to wait for the peer.
+func (c *Conn) waits() {
+	if c.slow != nil && c.slowBy == 0 {
+		c.slowBy = c.loop.now + int64(c.slowAfter)
+		c.loop.wheel.arm(&c.timer, c.slowBy)
+	}
+}
+
+func (c *Conn) reportSlow() {
+	c.slowBy = 0
+	if job := c.slow; job != nil {
+		c.slow = nil
+		job.Run()
 	}
 }
 
@@ -334,7 +360,7 @@ func untilDeadline(t time.Time) time.Duration {
 // deadline that is still to come.
 func (c *Conn) expire(now int64) {
 	next := int64(0)
-	for i, by := range [...]int64{c.readBy, c.writeBy, c.stallBy} {
+	for i, by := range [...]int64{c.readBy, c.writeBy, c.stallBy, c.slowBy} {
 		switch {
 		case by == 0:
 		case now < by:
@@ -344,6 +370,8 @@ func (c *Conn) expire(now int64) {
 		case i == 0:
 			c.wakeWatch()
 			c.wakeReader()
+		case i == 3:
+			c.reportSlow()
 		default:
 			c.loop.wake(c.writer)
 		}

@@ -117,10 +117,14 @@ func (b *blocking) Abort(err error) {
 	b.Conn.SetDeadline(time.Now().Add(-time.Second))
 }
 
-func (b *blocking) Ready() bool          { return true }
-func (b *blocking) Idle(Job) bool        { return false }
-func (b *blocking) Watch(Job) bool       { return false }
-func (b *blocking) OnHangup(Job)         {}
+func (b *blocking) Ready() bool    { return true }
+func (b *blocking) Idle(Job) bool  { return false }
+func (b *blocking) Watch(Job) bool { return false }
+func (b *blocking) OnHangup(Job)   {}
+
+// OnSlow does nothing: nobody looks at the time while a goroutine waits.
+func (b *blocking) OnSlow(time.Duration, Job) {}
+
 func (b *blocking) Linger(time.Duration) { b.Conn.Close() }
 
 func (b *blocking) SetReadTimeout(d time.Duration) { b.Conn.SetReadDeadline(deadlineIn(d)) }

@@ -64,6 +64,9 @@ type Stream interface {
 	// nil takes the wish back. job runs on the loop outside any task and must
 	// not park.
 	OnHangup(job Job)
+	// OnSlow has job run when one Read or Write has waited for the peer for d, at
+	// most once; nil takes the wish back. Of job holds what OnHangup says.
+	OnSlow(d time.Duration, job Job)
 	// Abort makes the current and every later Read and Write fail with err.
 	Abort(err error)
 }

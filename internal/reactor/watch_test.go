@@ -84,3 +84,32 @@ func TestBell(t *testing.T) {
 	on(t, l, func() { err = l.Answer(int(file.Fd()), nil) })
 	mustFail(t, "a file for a bell", err, unix.EPERM)
 }
+
+// A wait for the peer that lasts too long is reported once, whoever waits and for
+// what; short ones are not, however many there are.
+func TestSlow(t *testing.T) {
+	const long, short = 50 * time.Millisecond, time.Hour
+	for name, wait := range map[string]func(c *Conn){
+		"a read":  func(c *Conn) { c.Read(make([]byte, 1)) },
+		"a write": func(c *Conn) { c.Write(make([]byte, 16<<20)) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			l := startLoop(t, Options{})
+			c, far := tcpConn(t, l)
+			reported := make(chan struct{}, 8)
+			on(t, l, func() { c.OnSlow(long, jobFunc(func() { reported <- struct{}{} })) })
+			waiting := spawn(l, func() { wait(c) })
+			await(t, "the wait is reported", reported)
+			far.Close()
+			await(t, "the wait ends", waiting)
+		})
+	}
+	l := startLoop(t, Options{})
+	c, far := tcpConn(t, l)
+	on(t, l, func() { c.OnSlow(short, jobFunc(func() { t.Error("a short wait was reported") })) })
+	reading := spawn(l, func() { c.Read(make([]byte, 1)) })
+	eventually(t, l, "the task waits", func() bool { return c.reader != nil && c.slowBy != 0 })
+	far.Write([]byte("x"))
+	await(t, "the wait ends", reading)
+	eventually(t, l, "the wait is forgotten", func() bool { return c.slowBy == 0 })
+}

@@ -35,8 +35,9 @@ var arrows = []row{
 	{"internal/supervisor", to("admin", "admission/limit", "admission/regulator", "affinity", "config", "placement", "segment", "spec", "topology"), "processes and sockets: no traffic"},
 	{"internal/admin", to("config", "segment", "spec"), "what an operator sees: reads the segment, knows no worker"},
 
-	{"internal/worker", to("accesslog", "affinity", "config", "proxy", "reactor", "segment", "spec", "upstream"), "the only one that knows all of traffic"},
-	{"internal/proxy", to("accesslog", "config", "http1", "message", "reactor", "route", "segment", "upstream"), "one exchange: the numbered steps"},
+	{"internal/worker", to("accesslog", "admission", "affinity", "config", "proxy", "reactor", "segment", "spec", "upstream"), "the only one that knows all of traffic"},
+	{"internal/proxy", to("accesslog", "admission", "admission/gate", "admission/queue", "config", "http1", "message", "reactor", "route", "segment", "upstream"), "one exchange: the numbered steps"},
+	{"internal/admission", to("admission/gate", "admission/queue", "segment", "upstream"), "who may go to which server now: knows no message"},
 	{"internal/upstream", to("config", "reactor", "segment"), "servers and their connections: bytes, no messages"},
 	{"internal/accesslog", to("config", "segment"), "a line for each request: told everything, asks nobody"},
 	{"internal/route", to("config"), "an immutable table"},
@@ -45,6 +46,7 @@ var arrows = []row{
 	{"internal/reactor", nil, "loops and tasks: no HTTP, no counters of Sluice's"},
 
 	{"internal/admission/regulator", to("admission/limit", "segment"), "the supervisor's side of admission: meets no request"},
+	{"internal/admission/gate", to("segment"), "permits in shared memory: no queue, no clock"},
 	{"internal/admission/limit", nil, "a pure controller: no clock, no queue, no configuration"},
 	{"internal/admission/queue", nil, "who waits and who is next: no clock, no lock, no limit"},
 	{"internal/affinity", to("placement", "topology"), "applies a plan"},
