@@ -56,6 +56,8 @@ func TestUsage(t *testing.T) {
 		{"run --demo --to a --config a", 2, "one of --config, --to and --demo"},
 		{"run --config", 2, "flag needs an argument: --config"},
 		{"status --json --watch", 2, "--json and --watch exclude each other"},
+		{"status --limits --json --watch", 2, "--json and --watch exclude each other"},
+		{"status --farm app", 2, "--farm needs --limits"},
 		{"reload now", 2, `reload does not take "now"`},
 	} {
 		code, stdout, stderr := command(t.Context(), strings.Fields(c.args)...)
@@ -185,7 +187,7 @@ func TestWatch(t *testing.T) {
 	})
 	var out strings.Builder
 	w := &watcher{address: address, out: &out, every: 1}
-	if err := w.watch(ctx); err != nil {
+	if err := w.untilSignal(ctx, w.watch); err != nil {
 		t.Error(err)
 	}
 	if screens := strings.Count(out.String(), clearScreen+"Sluice v1"); screens < 2 {

@@ -25,8 +25,8 @@ const clearScreen = "\x1b[H\x1b[J"
 // newStatus is `sluice status`: what a running Sluice does.
 func newStatus() *cobra.Command {
 	var (
-		address     string
-		raw, follow bool
+		address, farm       string
+		raw, follow, limits bool
 	)
 	c := &cobra.Command{
 		Use:   "status",
@@ -34,37 +34,56 @@ func newStatus() *cobra.Command {
 		Long: `Show processes, nodes, listeners, farms and servers of a running Sluice. REQ/S and BUSY
 are those of the last second: BUSY is the share of time that its loops were not asleep.
 IDLE connections wait between requests, ACTIVE ones have a request in progress. P50 and
-P99 are response times since the start: half, and 99 of 100 requests, took no longer.`,
+P99 are response times since the start: half, and 99 of 100 requests, took no longer.
+
+With --limits: how many requests each server may have at once, how many it has, how many
+wait for it, and how long those waited that did. ELASTICITY is what one per cent more at
+once would bring in throughput, in per cent, with its standard error; "-" if nothing is
+known. Below stand the last moves. With --watch too: a picture over time on a terminal.`,
+		Example: `  sluice status
+  sluice status --limits --watch --farm app
+  sluice status --limits --json`,
 		Args: takes(),
 		RunE: func(c *cobra.Command, _ []string) error {
-			w := &watcher{address: address, out: c.OutOrStdout(), every: lookEvery}
+			w := &watcher{address: address, farm: farm, out: c.OutOrStdout(), every: lookEvery}
 			switch {
 			case raw && follow:
 				return misuse("--json and --watch exclude each other")
+			case farm != "" && !limits:
+				return misuse("--farm needs --limits")
+			case raw && limits:
+				return w.json(c.Context(), w.limitsPath(everyDecision))
 			case raw:
-				return w.json(c.Context())
+				return w.json(c.Context(), "/status")
+			case follow && limits:
+				return w.untilSignal(c.Context(), w.watchLimits)
 			case follow:
-				return w.watch(c.Context())
+				return w.untilSignal(c.Context(), w.watch)
+			case limits:
+				return w.limits(c.Context())
 			}
 			return w.once(c.Context())
 		},
 	}
 	adminFlag(c, &address)
-	c.Flags().BoolVar(&raw, "json", false, "print what /status answers")
+	c.Flags().BoolVar(&raw, "json", false, "print what /status answers, or /limits")
 	c.Flags().BoolVar(&follow, "watch", false, "show it anew each second, until Ctrl-C")
+	c.Flags().BoolVar(&limits, "limits", false, "show the limit of each server, and why it is so")
+	c.Flags().StringVar(&farm, "farm", "", "with --limits: of this farm only")
 	return c
 }
 
 // watcher looks at a running Sluice.
 type watcher struct {
 	address string
+	farm    string // whose limits to show; empty: all
 	out     io.Writer
 	every   time.Duration
 }
 
 // json prints the answer as it came.
-func (w *watcher) json(ctx context.Context) error {
-	body, err := w.fetch(ctx)
+func (w *watcher) json(ctx context.Context, path string) error {
+	body, err := w.fetch(ctx, path)
 	if err != nil {
 		return err
 	}
@@ -78,7 +97,7 @@ func (w *watcher) once(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if !w.pause(ctx) {
+	if !w.pause(ctx, w.every) {
 		return ctx.Err()
 	}
 	after, err := w.look(ctx)
@@ -88,12 +107,20 @@ func (w *watcher) once(ctx context.Context) error {
 	return printStatus(w.out, before, after)
 }
 
-// watch prints a table after each look but the first, until Ctrl-C.
-func (w *watcher) watch(ctx context.Context) error {
+// untilSignal does something until Ctrl-C, which is how it ends.
+func (w *watcher) untilSignal(ctx context.Context, do func(context.Context) error) error {
 	ctx, stop := signal.NotifyContext(ctx, syscall.SIGINT, syscall.SIGTERM)
 	defer stop()
+	if err := do(ctx); ctx.Err() == nil {
+		return err
+	}
+	return nil
+}
+
+// watch prints a table after each look but the first, until ctx ends.
+func (w *watcher) watch(ctx context.Context) error {
 	before, err := w.look(ctx)
-	for err == nil && w.pause(ctx) {
+	for err == nil && w.pause(ctx, w.every) {
 		var after *admin.Status
 		if after, err = w.look(ctx); err != nil {
 			break
@@ -105,15 +132,12 @@ func (w *watcher) watch(ctx context.Context) error {
 		}
 		before = after
 	}
-	if ctx.Err() != nil {
-		return nil // Ctrl-C is how it ends
-	}
 	return err
 }
 
 // pause waits until the next look; false if ctx ended first.
-func (w *watcher) pause(ctx context.Context) bool {
-	timer := time.NewTimer(w.every)
+func (w *watcher) pause(ctx context.Context, d time.Duration) bool {
+	timer := time.NewTimer(d)
 	defer timer.Stop()
 	select {
 	case <-timer.C:
@@ -124,7 +148,7 @@ func (w *watcher) pause(ctx context.Context) bool {
 }
 
 func (w *watcher) look(ctx context.Context) (*admin.Status, error) {
-	body, err := w.fetch(ctx)
+	body, err := w.fetch(ctx, "/status")
 	if err != nil {
 		return nil, err
 	}
@@ -135,8 +159,8 @@ func (w *watcher) look(ctx context.Context) (*admin.Status, error) {
 	return s, nil
 }
 
-func (w *watcher) fetch(ctx context.Context) ([]byte, error) {
-	code, body, err := ask(ctx, w.address, http.MethodGet, "/status")
+func (w *watcher) fetch(ctx context.Context, path string) ([]byte, error) {
+	code, body, err := ask(ctx, w.address, http.MethodGet, path)
 	if err == nil && code != http.StatusOK {
 		err = fmt.Errorf("%s answers %d: %s", w.address, code, strings.TrimSpace(string(body)))
 	}
