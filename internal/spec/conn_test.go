@@ -127,14 +127,19 @@ func TestDescriptors(t *testing.T) {
 	for _, n := range []int{1, 2, chunkDescriptors - 1, chunkDescriptors, chunkDescriptors + 1, 2*chunkDescriptors + 1} {
 		supervisor, worker := pair(t)
 		fds := sockets(t, n)
+		bells := fds[n-n/3:]
 		sent := &Message{Kind: KindSpec, Spec: &Spec{Listeners: []Listener{
-			{Name: "a", Address: ":1", Sockets: fds[:n/2]}, {Name: "none", Sockets: []int{}}, {Name: "b", Address: ":2", Sockets: fds[n/2:]},
-		}}}
+			{Name: "a", Address: ":1", Sockets: fds[:n/2]}, {Name: "none", Sockets: []int{}}, {Name: "b", Address: ":2", Sockets: fds[n/2 : n-n/3]},
+		}, Bells: bells}}
 		got := exchange(t, supervisor, worker, sent)
 		var received []int
 		for _, l := range got.Spec.Listeners {
 			received = append(received, l.Sockets...)
 		}
+		if len(got.Spec.Bells) != len(bells) {
+			t.Errorf("%d descriptors: %d bells came, want %d", n, len(got.Spec.Bells), len(bells))
+		}
+		received = append(received, got.Spec.Bells...)
 		if len(received) != n {
 			t.Fatalf("%d descriptors came, want %d", len(received), n)
 		}
@@ -146,7 +151,7 @@ func TestDescriptors(t *testing.T) {
 				t.Errorf("%d descriptors: number %d is not close-on-exec", n, i)
 			}
 		}
-		if sent.Spec.Listeners[2].Sockets[0] != fds[n/2] {
+		if sent.Spec.Listeners[2].Sockets[0] != fds[n/2] || n > 2 && bells[0] != fds[n-n/3] {
 			t.Error("Send changed the sender's spec")
 		}
 		closeAll(received)
@@ -208,6 +213,8 @@ func raw(version byte, length, descriptors uint32, body string) []byte {
 func TestFaultyPeer(t *testing.T) {
 	const ping = `{"kind":"ping"}`
 	twoSockets := `{"kind":"spec","spec":{"listeners":[{"name":"a","sockets":[0,1]}]}}`
+	bell := `{"kind":"spec","spec":{"listeners":[{"name":"a","sockets":[0]}],"bells":[1]}}`
+	bellTwice := `{"kind":"spec","spec":{"listeners":[{"name":"a","sockets":[0]}],"bells":[0]}}`
 	sameTwice := `{"kind":"spec","spec":{"listeners":[{"name":"a","sockets":[0,0]}]}}`
 	for _, test := range []struct {
 		name  string
@@ -228,6 +235,8 @@ func TestFaultyPeer(t *testing.T) {
 		{"descriptors that nobody names", raw(Version, 15, 2, ping), 2, "2 descriptors came, 0 are named"},
 		{"too few descriptors", raw(Version, uint32(len(twoSockets)), 1, twoSockets), 1, "descriptor 1 of 1"},
 		{"more descriptors than announced", raw(Version, uint32(len(twoSockets)), 2, twoSockets), 3, "3 came, 2 were announced"},
+		{"too few bells", raw(Version, uint32(len(bell)), 1, bell), 1, "bell 0 is descriptor 1 of 1"},
+		{"a socket that is a bell too", raw(Version, uint32(len(bellTwice)), 2, bellTwice), 2, "want descriptor 1"},
 		{"one descriptor twice", raw(Version, uint32(len(sameTwice)), 2, sameTwice), 2, "want descriptor 1"},
 	} {
 		t.Run(test.name, func(t *testing.T) {

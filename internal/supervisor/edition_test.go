@@ -139,7 +139,7 @@ func cookieOf(t *testing.T, fd int) uint64 {
 // farm makes a configuration of one farm with servers of these ports.
 func farm(ports ...int) *config.Config {
 	cfg := testConfig()
-	f := config.Farm{Name: "app"}
+	f := config.NewFarm("app")
 	for _, port := range ports {
 		f.Servers = append(f.Servers, config.Server{URL: fmt.Sprintf("http://127.0.0.1:%d", port), Weight: 1})
 	}

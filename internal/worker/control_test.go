@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
+	"os"
 	"slices"
 	"strings"
 	"testing"
@@ -31,6 +32,9 @@ func (r *recorder) Apply(s *spec.Spec) error {
 	var sockets []string
 	for _, l := range s.Listeners {
 		sockets = append(sockets, fmt.Sprint(l.Name, l.Sockets))
+	}
+	for i, fd := range s.Bells {
+		sockets = append(sockets, fmt.Sprintf("bell%d[%d]", i, fd))
 	}
 	r.calls <- fmt.Sprintf("apply %d %s", s.Generation, strings.Join(sockets, " "))
 	return r.fault
@@ -331,6 +335,64 @@ func TestSocketsOverConfigurations(t *testing.T) {
 		t.Errorf("after a refusal the socket that stayed is descriptor %d, was %d", fourth[0], second[0])
 	}
 	r.hears("ready 4")
+}
+
+// The bells of the first configuration stay, also if it was refused; those that come
+// with later ones are closed.
+func TestBellsOverConfigurations(t *testing.T) {
+	r := newRig(t)
+	bells := make([]int, 2)
+	for i := range bells {
+		fd, err := unix.Eventfd(0, unix.EFD_CLOEXEC|unix.EFD_NONBLOCK)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer unix.Close(fd)
+		bells[i] = fd
+	}
+	say := func(g uint64) {
+		cfg := &config.Config{Log: config.Log{Level: "info"}}
+		r.say(&spec.Message{Kind: spec.KindSpec, Spec: &spec.Spec{Version: spec.Version, Generation: g, Config: cfg, Bells: bells}})
+	}
+	r.traffic.fault = errors.New("no room")
+	say(1)
+	first := r.socketsOf(1, "bell0", "bell1")
+	r.hears("refused 1 no room")
+	before := openDescriptors(t)
+	for g, fault := range map[uint64]error{2: nil, 3: errors.New("no room")} {
+		r.traffic.fault = fault
+		say(g)
+		if again := r.socketsOf(g, "bell0", "bell1"); !slices.Equal(again, first) {
+			t.Errorf("configuration %d has the bells %v, the first had %v", g, again, first)
+		}
+		if _, err := r.supervisor.Receive(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if after := openDescriptors(t); after != before {
+		t.Errorf("%d descriptors are open, %d were", after, before)
+	}
+	if n, err := unix.Write(first[1], []byte{1, 1, 1, 1, 1, 1, 1, 1}); n != 8 || err != nil {
+		t.Errorf("a bell does not ring: %v", err)
+	}
+	if n, err := unix.Read(bells[1], make([]byte, 8)); n != 8 || err != nil {
+		t.Errorf("bell 1 is another: %v", err)
+	}
+	r.say(&spec.Message{Kind: spec.KindStop})
+	r.calls("close")
+	r.ends()
+	if isOpen(first[0]) || isOpen(first[1]) {
+		t.Error("the bells are open at the end")
+	}
+}
+
+func openDescriptors(t *testing.T) int {
+	t.Helper()
+	entries, err := os.ReadDir("/proc/self/fd")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return len(entries)
 }
 
 func TestSocketThatIsNone(t *testing.T) {
