@@ -24,8 +24,8 @@ func printStatus(w io.Writer, before, after *admin.Status) error {
 			return err
 		}
 	}
-	_, err := fmt.Fprintf(w, "%s requests, %s of them answered with an error by Sluice itself. Response time: p50 %s, p99 %s, p99.9 %s.\n",
-		whole(sum(after.Nodes, func(n admin.NodeStatus) uint64 { return n.Requests })), whole(refusals(after)),
+	_, err := fmt.Fprintf(w, "%s requests, %s of them answered with an error by Sluice itself, %s held now.%s Response time: p50 %s, p99 %s, p99.9 %s.\n",
+		whole(sum(after.Nodes, func(n admin.NodeStatus) uint64 { return n.Requests })), whole(refusals(after)), whole(after.Admission.Held), shed(after),
 		span(after.Duration.P50), span(after.Duration.P99), span(after.Duration.P999))
 	return err
 }
@@ -60,14 +60,18 @@ func listenerTable(s *admin.Status) *table {
 }
 
 func serverTable(s *admin.Status, r rates) *table {
-	t := newTable("FARM SERVER >NODE >WEIGHT >CONNS >IDLE >ACTIVE >REQ/S >REQUESTS >FAILED >P50 >P99")
+	t := newTable("FARM SERVER >NODE >WEIGHT >CONNS >IDLE >ACTIVE >LIMIT >QUEUE >REQ/S >REQUESTS >FAILED >P50 >P99")
 	for _, f := range s.Farms {
 		for _, b := range f.Servers {
 			place := "-"
 			if b.Node != nil {
 				place = node(*b.Node)
 			}
-			t.add(f.Name, b.URL, place, whole(b.Weight), whole(b.Open), whole(b.Idle), whole(b.InFlight),
+			limit, queue := "-", "-"
+			if b.Admission != nil {
+				limit, queue = limitText(b.Admission), whole(b.Admission.Waiting)
+			}
+			t.add(f.Name, b.URL, place, whole(b.Weight), whole(b.Open), whole(b.Idle), whole(b.InFlight), limit, queue,
 				perSecond(r.server(f.Name, b)), whole(b.Requests), whole(b.Failures+b.ConnectFailures), span(b.Response.P50), span(b.Response.P99))
 		}
 	}
@@ -151,6 +155,18 @@ func refusals(s *admin.Status) uint64 {
 		}
 		return n
 	})
+}
+
+// shed tells of connections that were refused because Sluice had too much to do.
+func shed(s *admin.Status) string {
+	var n uint64
+	for _, of := range s.Admission.Shed {
+		n += of
+	}
+	if n == 0 {
+		return ""
+	}
+	return fmt.Sprintf(" Too much to do: %s refused at once.", plural(int(n), "connection"))
 }
 
 func sum[T any](all []T, value func(T) uint64) (n uint64) {

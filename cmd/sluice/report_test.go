@@ -34,10 +34,12 @@ func statuses() (before, after *admin.Status) {
 			Listeners: []admin.ListenerStatus{{Name: "web", Address: ":8080"}},
 			Farms: []admin.FarmStatus{{Name: "app", Servers: []admin.ServerStatus{
 				{URL: "http://127.0.0.1:9001", Node: &server, Weight: 100, Open: 30, Idle: 20, InFlight: 10,
-					Requests: requests, Failures: 5, ConnectFailures: 2, Response: admin.Distribution{P50: 0.0012, P99: 0.034}},
+					Requests: requests, Failures: 5, ConnectFailures: 2, Response: admin.Distribution{P50: 0.0012, P99: 0.034},
+					Admission: &admin.AdmissionStatus{Kind: "adaptive", Limit: 12, Waiting: 94}},
 				{URL: "http://10.1.2.3:9002", Weight: 50},
 			}}},
-			Duration: admin.Distribution{P50: 0.0013, P99: 0.035, P999: 1.2},
+			Admission: admin.AdmissionTotals{Held: 94, Shed: map[string]uint64{"memory": 6, "latency": 2}},
+			Duration:  admin.Distribution{P50: 0.0013, P99: 0.035, P999: 1.2},
 		}
 	}
 	end := start.Add(192*time.Minute + 2*time.Second)
@@ -64,11 +66,11 @@ NODE  WORKERS  LOOPS  CONNS  IDLE  ACTIVE  REQ/S  BUSY     IN    OUT
 LISTENER  ADDRESS
 web       :8080
 
-FARM  SERVER                 NODE  WEIGHT  CONNS  IDLE  ACTIVE  REQ/S  REQUESTS  FAILED     P50    P99
-app   http://127.0.0.1:9001     0     100     30    20      10   1000      3000       7  1.2 ms  34 ms
-app   http://10.1.2.3:9002      -      50      0     0       0      0         0       0       -      -
+FARM  SERVER                 NODE  WEIGHT  CONNS  IDLE  ACTIVE  LIMIT  QUEUE  REQ/S  REQUESTS  FAILED     P50    P99
+app   http://127.0.0.1:9001     0     100     30    20      10     12     94   1000      3000       7  1.2 ms  34 ms
+app   http://10.1.2.3:9002      -      50      0     0       0      -      -      0         0       0       -      -
 
-3000 requests, 3 of them answered with an error by Sluice itself. Response time: p50 1.3 ms, p99 35 ms, p99.9 1.2 s.
+3000 requests, 3 of them answered with an error by Sluice itself, 94 held now. Too much to do: 8 connections refused at once. Response time: p50 1.3 ms, p99 35 ms, p99.9 1.2 s.
 `
 	if got.String() != want[1:] {
 		t.Errorf("got\n%s\nwant%s", got.String(), want)

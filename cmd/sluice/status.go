@@ -33,8 +33,9 @@ func newStatus() *cobra.Command {
 		Short: "Show processes, nodes, listeners, farms and servers of a running Sluice",
 		Long: `Show processes, nodes, listeners, farms and servers of a running Sluice. REQ/S and BUSY
 are those of the last second: BUSY is the share of time that its loops were not asleep.
-IDLE connections wait between requests, ACTIVE ones have a request in progress. P50 and
-P99 are response times since the start: half, and 99 of 100 requests, took no longer.
+IDLE connections wait between requests, ACTIVE ones have a request in progress. LIMIT is
+how many requests a server may have at once, QUEUE how many wait for it. P50 and P99 are
+response times since the start: half, and 99 of 100 requests, took no longer.
 
 With --limits: how many requests each server may have at once, how many it has, how many
 wait for it, and how long those waited that did. ELASTICITY is what one per cent more at

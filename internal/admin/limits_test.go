@@ -192,6 +192,10 @@ func TestMetricsTellLimits(t *testing.T) {
 			t.Errorf("no line %s", want)
 		}
 	}
+	v.limits.Servers[0].Reason = ""
+	if want := fmt.Sprintf("sluice_limit_reason"+with+"1", `reason="none"`); !strings.Contains(scrape(t, v), want) {
+		t.Errorf("no line %s before the first move", want)
+	}
 	for _, line := range lines {
 		if strings.HasPrefix(line, "sluice_limit") && strings.Contains(line, ":9001") {
 			t.Errorf("the server without a limit has %s", line)

@@ -1,6 +1,8 @@
 package admin
 
 import (
+	"cmp"
+
 	"github.com/prometheus/client_golang/prometheus"
 
 	"sluice/internal/segment"
@@ -34,7 +36,7 @@ var (
 	descMoves = prometheus.NewDesc("sluice_limit_moves_total",
 		"Moves of the limit, by reason.", append(serverLabels, "reason"), nil)
 	descReason = prometheus.NewDesc("sluice_limit_reason",
-		"1, with the reason of the limit's last move.", append(serverLabels, "reason"), nil)
+		"1, with the reason of the limit's last move; \"none\" before the first.", append(serverLabels, "reason"), nil)
 	descPermits = prometheus.NewDesc("sluice_permits_total",
 		"Permits of the server that were given back, by outcome: good, ignored (nothing to be learned), failed.", append(serverLabels, "outcome"), nil)
 	descWait = prometheus.NewDesc("sluice_queue_wait_seconds",
@@ -73,9 +75,7 @@ func collectLimits(to chan<- prometheus.Metric, all AdmissionView) {
 		for reason, n := range one.Moves {
 			to <- prometheus.MustNewConstMetric(descMoves, prometheus.CounterValue, float64(n), append(labels, reason)...)
 		}
-		if one.Reason != "" {
-			to <- prometheus.MustNewConstMetric(descReason, prometheus.GaugeValue, 1, append(labels, one.Reason)...)
-		}
+		to <- prometheus.MustNewConstMetric(descReason, prometheus.GaugeValue, 1, append(labels, cmp.Or(one.Reason, "none"))...)
 	}
 }
 
