@@ -88,7 +88,7 @@ func TestDescriptorsAreKeptForServers(t *testing.T) {
 	if n := s.shed("descriptors"); n != float64(turnedAway+1) {
 		t.Errorf("%v connections are counted as turned away, want %d", n, turnedAway+1)
 	}
-	s.Stderr.Await(t, "new connections are refused\" cause=descriptors")
+	s.Stderr.Await(t, "new connections are refused\" worker=0 cause=descriptors")
 
 	for _, c := range silent {
 		c.Close()

@@ -91,8 +91,8 @@ type reading struct {
 
 // boundsFor decides. crowded is whether memory was short until now: it has to
 // fall by a twentieth before it is enough, so that the answer does not waver.
-func boundsFor(o config.Overload, r reading, crowded bool) *bounds {
-	b := &bounds{lag: time.Duration(o.Latency), reserve: math.MaxInt, hurry: math.MaxInt}
+func boundsFor(o config.Overload, r reading, crowded bool) bounds {
+	b := bounds{lag: time.Duration(o.Latency), reserve: math.MaxInt, hurry: math.MaxInt}
 	if o.Memory > 0 && r.limit < math.MaxInt64 {
 		most := r.limit / 100 * uint64(o.Memory)
 		if crowded {
@@ -111,23 +111,26 @@ func boundsFor(o config.Overload, r reading, crowded bool) *bounds {
 // shedder keeps the bounds of a worker's loops up to date.
 type shedder struct {
 	bounds atomic.Pointer[bounds]
-	lag    atomic.Int64 // ns, of the loop that turned a connection away last
-	read   func() reading
+	lag    atomic.Int64         // ns, of the loop that turned a connection away last
+	worker int                  // for the log; immutable
 	loops  []*segment.LoopStats // immutable once watch runs
 
-	mu    sync.Mutex
-	wish  config.Overload // guarded by mu
-	now   reading         // the last; guarded by mu
-	known [segment.ShedCount]told
-	fresh collector // watch only, as known is
+	mu   sync.Mutex
+	read func() reading  // guarded by mu
+	wish config.Overload // guarded by mu
+	now  reading         // the last; guarded by mu
+
+	known [segment.ShedCount]told // watch only
+	fresh collector               // watch only
 
 	closing chan struct{}
 	running sync.WaitGroup // watch
 }
 
-func newShedder(read func() reading) *shedder {
-	s := &shedder{read: read, closing: make(chan struct{})}
-	s.bounds.Store(boundsFor(config.Overload{}, reading{}, false))
+func newShedder(worker int, read func() reading) *shedder {
+	s := &shedder{worker: worker, read: read, closing: make(chan struct{})}
+	b := boundsFor(config.Overload{}, reading{}, false)
+	s.bounds.Store(&b)
 	return s
 }
 
@@ -142,7 +145,10 @@ func (s *shedder) apply(o config.Overload) {
 // look reads anew and decides. The caller holds mu.
 func (s *shedder) look() {
 	s.now = s.read()
-	s.bounds.Store(boundsFor(s.wish, s.now, s.bounds.Load().crowded))
+	old := s.bounds.Load()
+	if b := boundsFor(s.wish, s.now, old.crowded); b != *old {
+		s.bounds.Store(&b)
+	}
 }
 
 // start begins to watch, on behalf of these loops, until close.
@@ -172,15 +178,17 @@ func (s *shedder) watch() {
 		}
 		s.mu.Lock()
 		s.look()
-		wish, r, b := s.wish, s.now, s.bounds.Load()
+		wish, has := s.wish, s.now
 		s.mu.Unlock()
 		now := time.Since(began)
-		if s.fresh.due(now, b.crowded, r.collections) {
+		if s.fresh.due(now, s.bounds.Load().crowded, has.collections) {
 			runtime.GC()
 		}
-		s.tell(now, segment.ShedLatency, "turn", time.Duration(s.lag.Load()), "bound", time.Duration(wish.Latency))
-		s.tell(now, segment.ShedMemory, "needed", r.needed, "limit", r.limit, "percent", wish.Memory)
-		s.tell(now, segment.ShedDescriptors, "descriptors", r.descriptors, "reserved_from", b.reserve)
+		for cause := range segment.ShedCount {
+			if news, n := s.known[cause].hear(now, s.shed(cause)); news != nothing {
+				s.tell(cause, news, n, wish, has)
+			}
+		}
 	}
 }
 
@@ -192,16 +200,22 @@ func (s *shedder) shed(cause segment.Shed) (n uint64) {
 	return n
 }
 
-// tell writes what is to be said of a cause, with figures.
-func (s *shedder) tell(now time.Duration, cause segment.Shed, figures ...any) {
-	news, n := s.known[cause].hear(now, s.shed(cause))
-	about := []any{"cause", segment.ShedNames[cause], "connections", n}
-	switch news {
-	case shedding:
-		slog.Warn("there is too much to do: new connections are refused", append(about, figures...)...)
-	case ended:
+// tell writes news of a cause, which n connections met, with its figures.
+func (s *shedder) tell(cause segment.Shed, news news, n uint64, wish config.Overload, has reading) {
+	about := []any{"worker", s.worker, "cause", segment.ShedNames[cause], "connections", n}
+	if news == ended {
 		slog.Warn("new connections are served again", about...)
+		return
 	}
+	switch cause {
+	case segment.ShedLatency:
+		about = append(about, "turn", time.Duration(s.lag.Load()), "bound", time.Duration(wish.Latency))
+	case segment.ShedMemory:
+		about = append(about, "needed", has.needed, "limit", has.limit, "percent", wish.Memory)
+	case segment.ShedDescriptors:
+		about = append(about, "descriptors", has.descriptors, "percent", wish.Descriptors)
+	}
+	slog.Warn("there is too much to do: new connections are refused", about...)
 }
 
 // told is what the log says of one cause.

@@ -56,7 +56,8 @@ func TestExceeded(t *testing.T) {
 		{"memory and turns", wish, needs(2000 * mib), false, time.Hour, 10, segment.ShedMemory},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			got, over := boundsFor(tc.wish, tc.has, tc.crowded).exceeded(tc.lag, tc.descriptor)
+			b := boundsFor(tc.wish, tc.has, tc.crowded)
+			got, over := b.exceeded(tc.lag, tc.descriptor)
 			if over != (tc.want != none) || over && got != tc.want {
 				t.Errorf("cause %d, %v; want %d", got, over, tc.want)
 			}

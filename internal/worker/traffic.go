@@ -39,7 +39,7 @@ func NewTraffic(shared *segment.Segment, index int) Traffic {
 	return &traffic{
 		shared: shared, index: index, servers: upstream.NewServers(),
 		lines:   admission.NewLines(func(slot int) *segment.LineStats { return shared.Line(index, slot) }),
-		shedder: newShedder(readProcess), closing: make(chan struct{}),
+		shedder: newShedder(index, readProcess), closing: make(chan struct{}),
 	}
 }
 
