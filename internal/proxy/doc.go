@@ -5,8 +5,8 @@
 //	 1 limits and framing checks      session.go, http1
 //	 2 route: host, path → farm       exchange.go
 //	 3 rewrite                        exchange.go, request.go
-//	 4 gate: hold until a permit      exchange.go (every request passes: there is no gate yet)
-//	 5 balance: which server          exchange.go, upstream
+//	 4 gate: hold until a permit      hold.go, wishes.go, admission
+//	 5 balance: which server          hold.go, upstream
 //	 6 borrow a connection            exchange.go, upstream
 //	 7 write head, move the body      request.go, upload.go
 //	 8 read the response head, retry  answer.go
