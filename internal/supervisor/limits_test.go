@@ -82,6 +82,9 @@ func TestLimitsOverReloads(t *testing.T) {
 			if got := limits(); got != step.want {
 				st.Errorf("limits are%s, want%s", got, step.want)
 			}
+			if got, want := len(st.s.Admission().Servers), len(st.s.Servers()); got != want {
+				st.Errorf("%d servers are regulated, want %d", got, want)
+			}
 		}
 		st.expect(`0s w0.1 gets spec 2
 			0s w0.1 sees 7 0 0

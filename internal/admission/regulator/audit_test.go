@@ -69,6 +69,21 @@ func TestGiveBack(t *testing.T) {
 	}
 }
 
+// The dead worker alone waited: the limit bound until it died, and nobody waits now.
+func TestDeathOfWhoWaited(t *testing.T) {
+	r := newRig(t, "")
+	c, s := r.scripted()
+	r.awake(s.Slot)
+	r.wait(0, s.Slot, 4)
+	r.pass(10 * time.Millisecond)
+	r.GiveBack(0)
+	r.pass(40 * time.Millisecond)
+	r.step()
+	if got := c.last(); !alike(got, sampleOf(0.05, 0, 0.01, 0, 0)) {
+		t.Errorf("the sample after the death is %+v", got)
+	}
+}
+
 // A worker that never was has nothing to give back, and touches no memory.
 func TestGiveBackOfNobody(t *testing.T) {
 	r := newRig(t, "")
@@ -123,6 +138,19 @@ func TestLeakOfAnUnusedServer(t *testing.T) {
 	r.steps(leakSteps + 1)
 	if got := r.inFlight(s.Slot); got != 0 {
 		t.Errorf("%d in flight", got)
+	}
+}
+
+// Loops of a worker give back what others of them claimed: only their sum counts.
+func TestPermitsOverLoopsAreNoLeak(t *testing.T) {
+	r := newRig(t, "")
+	_, s := r.scripted()
+	p := r.claim(0, 0, s.Slot)
+	r.claim(0, 0, s.Slot)
+	r.end(&p, 0, 1, s.Slot, gate.Good)
+	r.steps(2 * leakSteps)
+	if got := r.View().Leaks; got != 0 || r.inFlight(s.Slot) != 1 {
+		t.Errorf("%d leaks mended, %d in flight", got, r.inFlight(s.Slot))
 	}
 }
 
@@ -222,6 +250,16 @@ func TestWaitingIsNotStranded(t *testing.T) {
 		p := r.claim(1, 0, s.Slot)
 		r.steps(1)
 		r.end(&p, 1, 0, s.Slot, gate.Good)
+		r.steps(1)
+	}
+	for range 30 { // as many in flight at each step, and others
+		p := r.claim(1, 0, s.Slot)
+		r.end(&p, 1, 0, s.Slot, gate.Ignored)
+		r.steps(1)
+	}
+	r.servers[0].controller.(*script).answer.Limit = 100
+	for range 30 { // none ends, but they go
+		r.claim(1, 0, s.Slot)
 		r.steps(1)
 	}
 	if got := r.View().Stranded; got != 0 {

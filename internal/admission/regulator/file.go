@@ -165,16 +165,21 @@ func (f *file) close() {
 	}
 }
 
-// write is the writer's life. A fault that lasts is reported once.
+// write is the writer's life.
 func (f *file) write() {
 	defer close(f.written)
 	for fresh := range f.pending {
-		err := f.replace(fresh)
-		if err != nil && !f.warned {
-			f.log.Warn("what limits learn cannot be kept over a restart; make the directory writable, or write state: off", "error", err)
-		}
-		f.warned = err != nil
+		f.save(fresh)
 	}
+}
+
+// save writes the file. A fault that lasts is reported once.
+func (f *file) save(fresh []entry) {
+	err := f.replace(fresh)
+	if err != nil && !f.warned {
+		f.log.Warn("what limits learn cannot be kept over a restart; make the directory writable, or write state: off", "error", err)
+	}
+	f.warned = err != nil
 }
 
 // replace writes a whole new file beside the old one, and puts it in its place. The

@@ -3,6 +3,7 @@ package regulator
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"math"
 	"os"
@@ -122,6 +123,21 @@ func TestFileKeeps(t *testing.T) {
 	}
 }
 
+// Two programs may keep their servers in one file: what one of them writes the other
+// leaves there.
+func TestFileIsShared(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "limits.json")
+	first, second := newRig(t, path), newRig(t, path)
+	for url, r := range map[string]*rig{"http://a": first, "http://b": second} {
+		r.Use([]Server{r.server(url, adaptive)})
+		r.learn(0, learned)
+		r.finish()
+	}
+	if entries, err := readEntries(path); err != nil || len(entries) != 2 {
+		t.Errorf("the file has %+v, %v", entries, err)
+	}
+}
+
 // While it runs it writes at most every ten seconds, and only what moved.
 func TestFileIsWrittenNowAndThen(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -210,28 +226,24 @@ func TestFileIsBroken(t *testing.T) {
 // A place where nothing can be written is reported once, and limits go on.
 func TestUnwritable(t *testing.T) {
 	dir := t.TempDir()
-	if err := os.WriteFile(filepath.Join(dir, "file"), nil, 0o600); err != nil {
+	if err := errors.Join(os.WriteFile(filepath.Join(dir, "file"), nil, 0o600), os.Mkdir(filepath.Join(dir, "dir"), 0o700)); err != nil {
 		t.Fatal(err)
 	}
 	for name, path := range map[string]string{
 		"a file is in the way":      filepath.Join(dir, "file", "limits.json"),
-		"a directory is in the way": dir,
+		"a directory is in the way": filepath.Join(dir, "dir"),
 		"no such file system":       "/proc/sluice/limits.json",
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := newRig(t, path)
 			r.log.Reset()
-			f := r.file
-			f.open()
 			s := r.server("http://a", adaptive)
 			r.Use([]Server{s})
 			r.learn(0, learned)
 			for range 3 {
-				r.mu.Lock()
-				r.keep(r.wall, true)
-				r.mu.Unlock()
+				r.file.save([]entry{{Farm: "app", URL: "http://a", Saved: r.wall, State: learned}})
 			}
-			r.close()
+			r.finish()
 			if got := strings.Count(r.log.String(), "cannot be kept"); got != 1 {
 				t.Errorf("%d warnings: %s", got, &r.log)
 			}

@@ -98,6 +98,19 @@ func TestBoundOfSeveralWorkers(t *testing.T) {
 	}
 }
 
+// A figure that came late, or torn, does not make a span longer than it was.
+func TestBoundIsNoLongerThanTheSpan(t *testing.T) {
+	r := newRig(t, "")
+	c, s := r.scripted()
+	r.awake(s.Slot)
+	r.wait(0, s.Slot, 1)
+	r.shared.Line(0, s.Slot).Bound.Add(uint64(time.Second))
+	r.steps(1)
+	if got := c.last(); got.Bound != 0.05 {
+		t.Errorf("the limit bound for %g s of 0.05", got.Bound)
+	}
+}
+
 // A decision is in force at once, whatever it says; off means no limit.
 func TestEnforce(t *testing.T) {
 	r := newRig(t, "")
