@@ -99,8 +99,7 @@ func (x *exchange) join(house *house) bool {
 	h.To, h.Call = x.p.exec, h.run
 	verdict, wait := h.line.Join(x.p.desk, &h.Waiter, now)
 	if verdict != queue.Held {
-		x.retryAfter = wait
-		return x.refuseHeld(refusals[verdict])
+		return x.refuseHeld(refusals[verdict], wait)
 	}
 	x.p.stats.Held.Inc()
 	if x.tries == 0 && !x.last.failed() && x.s.conn.Watch(nil) {
@@ -138,16 +137,19 @@ func (x *exchange) called(h *held) bool {
 	case h.gone:
 		return x.fail(Failure{Party: Client, Phase: Holding, Reason: segment.ClientGone})
 	case h.Server == nil:
-		x.retryAfter = time.Duration(h.called - h.joined)
-		return x.refuseHeld(h.reason)
+		return x.refuseHeld(h.reason, time.Duration(h.called-h.joined))
 	}
 	return x.take(h.Server)
 }
 
-func (x *exchange) refuseHeld(why segment.Reason) bool {
+// refuseHeld ends a request that gets no permit. A client that does nothing else
+// than try again may do so after wait, but not at once: how long it would wait may
+// not be known.
+func (x *exchange) refuseHeld(why segment.Reason, wait time.Duration) bool {
 	if x.last.failed() {
 		return x.fail(x.last)
 	}
+	x.retryAfter = max(wait, time.Second)
 	return x.fail(Failure{Party: Sluice, Phase: Holding, Reason: why})
 }
 
