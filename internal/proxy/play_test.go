@@ -23,11 +23,14 @@ import (
 type stage struct {
 	t       *testing.T
 	rig     rig
+	script  script // as it is by now: a reload changes it
+	urls    []string
 	proxy   *Proxy
 	pool    *upstream.Pool
 	servers *upstream.Servers
 	loop    segment.LoopStats
 	figures []segment.ServerStats // by server
+	lobby   *lobby
 	log     *accesslog.Log
 	logPath string
 	logged  int // lines that have been compared
@@ -74,21 +77,31 @@ const quiet = `forward: {x_forwarded: false, via: "off", request_id: false}
 // newStage builds a proxy from the configuration of a transcript.
 func newStage(t *testing.T, r rig, sc *script) *stage {
 	t.Helper()
-	s := &stage{t: t, rig: r, parties: map[string]party{}, figures: make([]segment.ServerStats, sc.servers)}
+	s := &stage{t: t, rig: r, script: *sc, urls: r.urls(sc.servers), parties: map[string]party{}, figures: make([]segment.ServerStats, sc.servers)}
 	s.logPath = filepath.Join(t.TempDir(), "access.log")
+	cfg, err := s.parse()
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.build(cfg)
+	return s
+}
+
+// parse reads the configuration of the transcript.
+func (s *stage) parse() (*config.Config, error) {
 	var text strings.Builder
-	if !strings.Contains(strings.Join(sc.config, "\n"), "forward:") {
+	if !strings.Contains(strings.Join(s.script.config, "\n"), "forward:") {
 		text.WriteString(quiet)
 	}
 	fmt.Fprintf(&text, "log: {access: {path: %q, flush: 10ms}}\n", s.logPath)
-	for _, line := range sc.config {
+	for _, line := range s.script.config {
 		text.WriteString(line + "\n")
 	}
 	text.WriteString("farms:\n  app:\n    servers:\n")
-	for _, url := range r.urls(sc.servers) {
+	for _, url := range s.urls {
 		fmt.Fprintf(&text, "      - {url: %q}\n", url)
 	}
-	for _, line := range sc.farm {
+	for _, line := range s.script.farm {
 		text.WriteString("    " + line + "\n")
 	}
 	if !strings.Contains(text.String(), "routes:") {
@@ -96,35 +109,27 @@ func newStage(t *testing.T, r rig, sc *script) *stage {
 	}
 	cfg, err := config.Parse("transcript", []byte(text.String()))
 	if err != nil {
-		t.Fatalf("%v\n%s", err, text.String())
+		return nil, fmt.Errorf("%w\n%s", err, text.String())
 	}
-	s.build(cfg)
-	return s
+	return cfg, nil
 }
 
 func (s *stage) build(cfg *config.Config) {
 	s.servers = upstream.NewServers()
-	slots := map[string]int{}
-	farms, _ := s.servers.Apply(cfg, func(_, url string) int {
-		if _, known := slots[url]; !known {
-			slots[url] = len(slots)
-		}
-		return slots[url]
-	})
-	snapshot, err := NewSnapshot(cfg, farms, nil)
-	if err != nil {
-		s.t.Fatal(err)
-	}
+	s.lobby = newLobby(s.t, s.figures)
 	stats := func(slot int) *segment.ServerStats { return &s.figures[slot] }
 	s.pool = upstream.NewPool(s.rig.executor(), s.rig.dial, nil, stats, new(segment.Counter))
+	var err error
 	if s.log, err = accesslog.Open(cfg.Log.Access, 1); err != nil {
 		s.t.Fatal(err)
 	}
 	s.rig.on(func() {
-		s.proxy = New(s.rig.executor(), s.pool, nil, &s.loop, Place{Worker: 1, Node: 2, Loop: 3})
+		s.proxy = New(s.rig.executor(), s.pool, s.lobby.desk, &s.loop, Place{Worker: 1, Node: 2, Loop: 3})
 		s.proxy.LogTo(s.log.Writer(0, &s.loop.LogDropped))
-		s.proxy.Apply(snapshot)
 	})
+	if err := s.apply(cfg); err != nil {
+		s.t.Fatal(err)
+	}
 }
 
 // play goes through the steps; the first that fails ends it.
@@ -149,6 +154,14 @@ func (s *stage) take(st step) error {
 		return nil
 	case "log":
 		return s.compareLog(st.text)
+	case "counts":
+		return s.compareCounts(st.party, st.text)
+	case "reload":
+		return s.reload(st.text)
+	case "limit":
+		var err error
+		s.rig.on(func() { err = s.lobby.limit(st.party[0], st.text, s.rig.executor().Now()) })
+		return err
 	case "refuses", "hangs", "accepts":
 		s.rig.mode(st.party[0], st.does)
 		return nil
@@ -239,12 +252,15 @@ func (s *stage) expectEvent(p party, what string) error {
 }
 
 // expectPage wants a whole response of Sluice's own: its status, then what else
-// is special about it: close, json, head (no content).
+// is special about it: close, json, head (no content), retry N (in N seconds).
 func (s *stage) expectPage(p party, what string) error {
 	words := strings.Split(what, ", ")
-	special := map[string]bool{}
+	special, retry := map[string]bool{}, ""
 	for _, w := range words[1:] {
 		special[w] = true
+		if s, ok := strings.CutPrefix(w, "retry "); ok {
+			retry = "\r\nRetry-After: " + s + "\r\n"
+		}
 	}
 	var head, body string
 	s.rig.settled(func() (whole bool) {
@@ -268,6 +284,8 @@ func (s *stage) expectPage(p party, what string) error {
 	switch {
 	case strings.Contains(head, "\r\nConnection: close") != special["close"]:
 		return fmt.Errorf("the connection's fate: got\n%s", visible(head))
+	case !strings.Contains(head, retry), retry == "" && strings.Contains(head, "\r\nRetry-After:"):
+		return fmt.Errorf("when to try again: got\n%s", visible(head))
 	case !strings.Contains(head, "\r\nContent-Type: "+kind+"\r\n"), !strings.Contains(head, "\r\nServer: sluice\r\n"), !strings.Contains(head, "\r\nDate: "):
 		return fmt.Errorf("the head: got\n%s", visible(head))
 	case special["json"] && !json.Valid([]byte(page)), !special["head"] && !strings.Contains(page, words[0]):
@@ -359,7 +377,7 @@ func (s *stage) close() {
 // balance checks that every gauge is back where it was.
 func (s *stage) balance() {
 	l := &s.loop
-	for name, got := range map[string]int64{"active": l.Active.Load(), "idle": l.Idle.Load(), "panics": int64(l.Panics.Load())} {
+	for name, got := range map[string]int64{"active": l.Active.Load(), "idle": l.Idle.Load(), "held": l.Held.Load(), "panics": int64(l.Panics.Load())} {
 		if got != 0 {
 			s.t.Errorf("at the end %s is %d", name, got)
 		}
@@ -370,4 +388,5 @@ func (s *stage) balance() {
 			s.t.Errorf("server %c at the end: %d in flight, %d open, %d idle", 'a'+i, f.InFlight.Load(), f.Open.Load(), f.Idle.Load())
 		}
 	}
+	s.cleared()
 }

@@ -5,6 +5,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -27,10 +28,16 @@ import (
 //	c ← (end)                        also (reset), (over) where either will do, (nothing)
 //	c → (end)                        half a close; also (close), (reset)
 //	c ← (page 502, close)            an error page of Sluice's own, and what becomes of the connection
+//	c ← (page 503, retry 1)          with Retry-After; without "retry" there is none
+//	repeat 3                         what follows up to "again" happens so many times
 //	c reads 100 bytes                as they are, whatever they are
 //	wait 5s                          of virtual time
 //	a refuses                        connections; also: a hangs, a accepts
 //	drain
+//	a limit 2                        a may have so many requests at once; 0: any number
+//	reload farm admission: off       another configuration: this line, config or farm, in place of the one with its key
+//	counts held=1 left=0             figures of the loop; they are waited for
+//	a counts good=1 permits=0        the same of a server
 //	log status=200 server=…          the next line of the access log has these
 //
 // ¶ is CR LF within a line. A line that ends with \ has none at its end. \r, \n, \t,
@@ -43,12 +50,14 @@ type script struct {
 	servers int
 	virtual bool
 	steps   []step
+	times   int // how often the steps from that one on are repeated
+	from    int
 }
 
 // step is one thing that happens, or must be seen.
 type step struct {
 	line  int
-	party string // c, d …; a1, a2, b1 …; empty for wait, drain, log
+	party string // c, d …; a1, a2, b1 …; empty for wait, drain, log, reload, counts
 	does  string // sends, gets, or the word itself
 	text  string // bytes, their pattern, or what follows the word
 }
@@ -122,7 +131,13 @@ func (s *script) read(number int, line string) error {
 		return err
 	case "virtual":
 		s.virtual = true
-	case "wait", "drain", "log":
+	case "repeat":
+		n, err := strconv.Atoi(rest)
+		s.times, s.from = n, len(s.steps)
+		return err
+	case "again":
+		s.steps = append(s.steps, slices.Repeat(s.steps[s.from:], s.times-1)...)
+	case "wait", "drain", "log", "reload", "counts":
 		s.steps = append(s.steps, step{number, "", word, rest})
 	default:
 		verb, rest, _ := strings.Cut(rest, " ")
