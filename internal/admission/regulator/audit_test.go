@@ -105,6 +105,8 @@ func TestLeak(t *testing.T) {
 		for range 3 {
 			r.claim(1, 0, s.Slot)
 		}
+		p := r.claim(1, 0, s.Slot)
+		r.end(&p, 1, 1, s.Slot, gate.Good) // loop 1's account is -1
 		r.steps(2)
 		r.shared.Gate(s.Slot).InFlight.Add(d)
 		r.wait(0, s.Slot, 1)
