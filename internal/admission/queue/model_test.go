@@ -152,13 +152,14 @@ func (m *model) victims(newcomer *Waiter, newestFirst bool) (victims []*Waiter) 
 // trial plays a queue and its model against each other.
 type trial struct {
 	*testing.T
-	random  *rand.Rand
-	q       *Queue
-	m       model
-	now     int64
-	made    int
-	left    []*Waiter // some who have left, to leave again and to come back
-	verdict [Stale + 1]int
+	random             *rand.Rand
+	q                  *Queue
+	m                  model
+	now                int64
+	made               int
+	left               []*Waiter // some who have left, to leave again and to come back
+	verdict            [Stale + 1]int
+	urgencies, tenants int // of the waiters to come
 }
 
 func (t *trial) waiter() *Waiter {
@@ -168,9 +169,9 @@ func (t *trial) waiter() *Waiter {
 		return w
 	}
 	t.made++
-	w := &Waiter{Only: -1, Owner: fmt.Sprint("w", t.made), Class: uint8(t.random.IntN(10)), Tenant: uint64(t.random.IntN(6))}
-	if t.random.IntN(2) == 0 {
-		w.Class, w.Tenant = 3, 1
+	w := &Waiter{Only: -1, Owner: fmt.Sprint("w", t.made), Class: uint8(t.random.IntN(t.urgencies)), Tenant: uint64(t.random.IntN(t.tenants))}
+	if t.random.IntN(4) == 0 {
+		w.Class, w.Tenant = 1, 1
 	}
 	switch t.random.IntN(6) {
 	case 0:
@@ -348,7 +349,8 @@ func (t *trial) step() {
 func TestModel(t *testing.T) {
 	for seed := range uint64(12) {
 		t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) {
-			tr := &trial{T: t, random: rand.New(rand.NewPCG(seed, 7)), now: int64(seed) * ms, left: nil}
+			tr := &trial{T: t, random: rand.New(rand.NewPCG(seed, 7)), now: int64(seed) * ms}
+			tr.urgencies, tr.tenants = 2+int(seed%3)*4, 1+int(seed%4)*3
 			tr.q, tr.m.servers = New(3, Settings{Length: 20}), 3
 			for range 10000 {
 				tr.step()

@@ -44,7 +44,7 @@ func (q *Queue) firstOf(t *tenant, server int) *Waiter {
 		switch {
 		case w.pastDeadline(q.now):
 			q.drop(w, Late)
-		case w.may(server):
+		case q.may(w, server):
 			return w
 		}
 	}
@@ -89,7 +89,7 @@ func (q *Queue) Leave(w *Waiter, now int64) bool {
 }
 
 // dropStale drops those who have waited longer than twice the target when the
-// queue has stood. Each is looked at once more than it is dropped.
+// queue has stood. In each class it looks at one more than it drops.
 func (q *Queue) dropStale() {
 	if !q.overloaded || q.set.Target <= 0 {
 		return

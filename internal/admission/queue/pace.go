@@ -6,8 +6,8 @@ import (
 )
 
 const (
-	// paceSpan is the time constant of the rate: departures e-fold less weigh
-	// those that were so long ago. A hung server shows within a few of it.
+	// paceSpan is the time constant of the rate: a departure so long ago weighs
+	// 1/e of one now. A server that hangs shows within a few of it.
 	paceSpan = 2 * time.Second
 	// A rate is known from so many departures over so long a time: the error of a
 	// Poisson process is then below 36 %, and a burst of permits that come free at

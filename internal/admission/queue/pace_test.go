@@ -251,6 +251,9 @@ func TestOneServerHangs(t *testing.T) {
 				now += 10 * ms
 				q.Join(q.Next(0, now), now)
 			}
+			for _, w := range well {
+				join(w, 5)
+			}
 			for range 2000 { // server 1 alone answers, for 20 s
 				now += 10 * ms
 				for _, w := range well {
@@ -262,6 +265,9 @@ func TestOneServerHangs(t *testing.T) {
 				t.Errorf("to the server that hangs: %v, want late", got)
 			}
 			for _, w := range well {
+				if got := q.Wait(&w, now); !near(got, 50*time.Millisecond, 0.3) {
+					t.Errorf("to server %d: a wait of %v is predicted behind five, at 100/s", w.Only, got)
+				}
 				if got := join(w, 50); got != Held {
 					t.Errorf("to server %d: %v, want held", w.Only, got)
 				}

@@ -3,6 +3,7 @@
 //
 //	queue.go   who waits (Waiter), what is promised (Settings), what became of it (Verdict)
 //	join.go    in: refused at once, held, or held in the place of another
+//	servers.go which servers there are, and which of them are avoided
 //	next.go    out: who is to be served next by a server; who left; who has waited too long
 //	class.go   the waiters of one urgency: fair shares between their tenants
 //	pace.go    how fast waiters are served (group, pace), and so how long a newcomer waits
@@ -89,7 +90,10 @@ type Drop struct {
 // Queue holds waiters in order. Everything in it is guarded by its owner's lock.
 type Queue struct {
 	set     Settings
-	servers int
+	servers int    // their numbers are below
+	roles   []role // by server
+	here    uint64 // servers that there are, by number modulo 64
+	open    uint64 // of these, the ones that are not avoided
 
 	length  int // waiters
 	classes [classes]class
@@ -110,57 +114,24 @@ type Queue struct {
 
 // New makes an empty queue before so many servers.
 func New(servers int, s Settings) *Queue {
-	return &Queue{set: s, servers: servers, bound: make([]group, servers)}
+	q := new(Queue)
+	q.Set(servers, s)
+	return q
 }
 
-// Set puts other settings in force. Those who wait stay, also if they are more
-// than may wait from now on; those to whom no server is left are dropped as Gone.
+// Set puts other settings in force, before servers with the numbers from 0 on.
+// Those who wait stay, also if they are more than may wait from now on; those to
+// whom no server is left are dropped as Gone.
 func (q *Queue) Set(servers int, s Settings) {
-	q.set, q.servers = s, servers
-	for i := range q.classes {
-		var after *node[Waiter]
-		for n := q.classes[i].waiters.first; n != nil; n = after {
-			after = n.after
-			if !q.served(n.of) {
-				q.drop(n.of, Gone)
-			}
-		}
+	all := make([]int, servers)
+	for i := range all {
+		all[i] = i
 	}
-	bound := make([]group, servers)
-	copy(bound, q.bound)
-	q.bound = bound
-}
-
-// served reports whether there is a server that the waiter may go to.
-func (q *Queue) served(w *Waiter) bool {
-	if w.Only >= 0 {
-		return w.Only < q.servers
-	}
-	all := ^uint64(0)
-	if q.servers < 64 {
-		all = 1<<q.servers - 1
-	}
-	return all&^w.Except != 0
+	q.SetSome(all, s)
 }
 
 // Len is how many wait.
 func (q *Queue) Len() int { return q.length }
-
-// Waiting is how many wait that may go to a server.
-func (q *Queue) Waiting(server int) int {
-	if server < 0 || server >= q.servers {
-		return 0
-	}
-	return q.bound[server].size + q.free.size + q.picky.size - q.except[server%64]
-}
-
-// may reports whether the waiter may go to a server, which exists.
-func (w *Waiter) may(server int) bool {
-	if w.Only >= 0 {
-		return w.Only == server
-	}
-	return w.Except&(1<<(server%64)) == 0
-}
 
 // Dropped gives the waiters that Join, Next and Set have thrown out since the call
 // before. The slice is valid until the next call.

@@ -299,10 +299,10 @@ func TestClosedLoopMoves(t *testing.T) {
 		{"slow and many", time.Second, 200, 4800 * time.Millisecond},
 	} {
 		for name, service := range services {
-			for seed := range uint64(3) {
+			for seed := range uint64(2) {
 				s := newSim(seed, blogSettings, c.permits, service(c.mean))
-				for range 25 {
-					s.addUsers(c.permits / 5)
+				for range 12 {
+					s.addUsers(c.permits * 2 / 5)
 					for up := range 8 {
 						s.permits = c.permits * (80 + up%2*40) / 100
 						s.fill()

@@ -6,8 +6,8 @@ const (
 	// standing is how long a queue must not have been empty to have stood.
 	standing = int64(100 * time.Millisecond)
 	// The tide is judged by its last parts, together 1.25 s or, with few requests,
-	// the last 200 who came or went, but no longer than 10 s. A limit that is lowered, and a burst, fill
-	// one part or two: it must rise in each of them.
+	// the last 200 who came or went, but no longer than 10 s. A burst, and a limit
+	// that is lowered, fill one part or two: it must rise in each of them.
 	tideParts     = 5
 	partTime      = int64(250 * time.Millisecond)
 	partRequests  = 40
