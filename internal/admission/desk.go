@@ -1,6 +1,7 @@
 package admission
 
 import (
+	"math/bits"
 	"time"
 
 	"sluice/internal/admission/gate"
@@ -16,8 +17,11 @@ type Desk struct {
 	offset  int64     // CLOCK_MONOTONIC at executor time 0, ns
 	worker  uint64    // the worker's bit in Gate.Waiters
 	ring    func(int) // wakes another worker
-	turn    int       // counts permits that could have gone to another worker
-	called  []*Waiter // to be told, once the line's lock is given back
+	turn    int       // counts rings, so that each of several workers has its turn
+
+	// To be done once the line's lock is given back.
+	called []*Waiter // to be told
+	rings  uint64    // workers to be woken
 }
 
 // Office is what the desks of one worker have in common.
@@ -42,8 +46,9 @@ type Permit struct {
 // Open reports whether the server may have a permit left.
 func (d *Desk) Open(s *upstream.Server) bool { return gate.Open(d.gates(s.Slot)) }
 
-// Claim takes a permit of the server, if there is one and nobody waits before.
-// now is executor time, here and below.
+// Claim takes a permit of the server, if there is one. Only those may who have
+// found that nobody waits before them (Crowded). now is executor time, here and
+// below.
 func (l *Line) Claim(d *Desk, s *upstream.Server, now int64) (p Permit, ok bool) {
 	p.slot = s.Slot
 	p.Permit, ok = gate.Claim(d.gates(s.Slot), d.account(s.Slot), now+d.offset)
@@ -57,24 +62,40 @@ func (l *Line) End(d *Desk, p *Permit, how gate.Outcome, target time.Duration, n
 		return
 	}
 	p.Permit.End(d.account(p.slot), now+d.offset, how, int64(target))
-	waiters := d.gates(p.slot).Waiters.Load()
-	if waiters == 0 {
-		return
+	switch waiters := d.gates(p.slot).Waiters.Load(); {
+	case waiters == 0:
+	case waiters&d.worker == 0:
+		d.ringOne(waiters)
+		d.tell()
+	default:
+		l.handOn(d, p.slot, now)
 	}
-	if d.turn++; waiters&d.worker == 0 || d.turn%ownTurns == 0 && waiters&^d.worker != 0 {
-		d.ringOne(waiters &^ d.worker)
-		return
-	}
-	l.Look(d, now)
 }
 
-// ownTurns: of so many permits that two workers wait for, one goes to the other.
-const ownTurns = 10
-
-// ringOne wakes one of the workers in the set, each in its turn.
+// ringOne has one of the workers in the set woken, each in its turn.
 func (d *Desk) ringOne(workers uint64) {
-	if workers == 0 {
-		return
+	d.turn++
+	d.rings |= 1 << nth(workers, d.turn)
+}
+
+// tell calls who got a permit or was thrown out, and wakes other workers. It takes
+// system calls, so no lock is held.
+func (d *Desk) tell() {
+	for i, w := range d.called {
+		w.To.Submit(w.Call)
+		d.called[i] = nil
 	}
-	d.ring(nth(workers, d.turn))
+	d.called = d.called[:0]
+	rings := d.rings
+	for d.rings = 0; rings != 0; rings &= rings - 1 {
+		d.ring(bits.TrailingZeros64(rings))
+	}
+}
+
+// nth gives one of the members of a set of numbers, another for each i.
+func nth(set uint64, i int) int {
+	for range i % bits.OnesCount64(set) {
+		set &= set - 1
+	}
+	return bits.TrailingZeros64(set)
 }

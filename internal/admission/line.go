@@ -1,7 +1,6 @@
 package admission
 
 import (
-	"math/bits"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -13,15 +12,16 @@ import (
 )
 
 // Line is who waits for the servers of one farm, in one worker. It stays over
-// reloads. Its loops share it; the lock is held for some hundred nanoseconds, and
-// only where requests wait.
+// reloads. Its loops share it; the lock is held for some microseconds at most with
+// a hundred servers, and only where requests wait.
 type Line struct {
 	waiting atomic.Int64 // length of the queue, for those who need not lock
 
 	mu      sync.Mutex
 	queue   *queue.Queue // guarded by mu, as all below
 	servers []*server
-	next    int // the server that is served first, in turn
+	bySlot  []*server // nil: none of this line's
+	next    int       // the server that is served first, in turn
 }
 
 // server is one server as a line sees it.
@@ -29,7 +29,9 @@ type server struct {
 	*upstream.Server
 	gate    *segment.Gate
 	figures *segment.LineStats
-	left    bool // it failed lately, and others have not: nobody waits for it
+	shown   int  // how many wait for it, as others see it
+	avoided bool // it failed lately, and others have not
+	turn    int  // counts permits that were given back while somebody here waited
 }
 
 // Waiter is one request that waits. The fields of the first group are set before
@@ -51,21 +53,34 @@ func NewLine() *Line { return &Line{queue: queue.New(0, queue.Settings{})} }
 // who waits for a server.
 func (l *Line) Apply(d *Desk, farm *upstream.Farm, figures func(slot int) *segment.LineStats, now int64) {
 	l.mu.Lock()
-	for _, s := range l.servers {
-		l.show(d, s, 0, now)
+	former := l.servers
+	for _, s := range former {
+		s.show(d, 0, now)
 	}
-	l.servers = l.servers[:0]
-	slots := 0
+	l.servers, l.bySlot = nil, nil
+	var slots []int
 	for _, s := range farm.Servers {
 		if s.Weight > 0 {
-			l.servers = append(l.servers, &server{Server: s, gate: d.gates(s.Slot), figures: figures(s.Slot)})
-			slots = max(slots, s.Slot+1)
+			l.add(&server{Server: s, gate: d.gates(s.Slot), figures: figures(s.Slot)})
+			slots = append(slots, s.Slot)
 		}
 	}
 	a := &farm.Admission
-	l.queue.Set(slots, queue.Settings{Length: a.Queue, Timeout: time.Duration(a.Timeout), Target: time.Duration(a.Target)})
+	l.queue.SetSome(slots, queue.Settings{Length: a.Queue, Timeout: time.Duration(a.Timeout), Target: time.Duration(a.Target)})
 	l.serve(d, now)
+	for _, s := range former { // another worker may have left a permit to us
+		l.passOn(d, s)
+	}
 	l.unlock(d)
+}
+
+// add takes one more server.
+func (l *Line) add(s *server) {
+	for len(l.bySlot) <= s.Slot {
+		l.bySlot = append(l.bySlot, nil)
+	}
+	l.bySlot[s.Slot] = s
+	l.servers = append(l.servers, s)
 }
 
 // Crowded reports whether anybody waits: then nobody may pass by the line.
@@ -80,9 +95,7 @@ func (l *Line) Join(d *Desk, w *Waiter, now int64) (v queue.Verdict, wait time.D
 	if v != queue.Held {
 		wait = l.queue.Wait(&w.Waiter, now)
 	}
-	if l.update(d, now) { // somebody may have given back a permit before we could be seen
-		l.serve(d, now)
-	}
+	l.settle(d, now) // somebody may have given back a permit before we could be seen
 	l.unlock(d)
 	return v, wait
 }
@@ -91,30 +104,78 @@ func (l *Line) Join(d *Desk, w *Waiter, now int64) (v queue.Verdict, wait time.D
 func (l *Line) Leave(d *Desk, w *Waiter, now int64) bool {
 	l.mu.Lock()
 	left := l.queue.Leave(&w.Waiter, now)
-	l.update(d, now)
+	l.settle(d, now)
 	l.unlock(d)
 	return left
 }
 
-// Look serves the line because permits may have come free: one was given back, a
-// limit rose, a worker died, another worker left this one its turn. What the line
-// does not need is for the lines of other workers.
+// Look serves the line because permits may have come free: a limit rose, a worker
+// died, another worker left this one its turn. What the line does not need is for
+// the lines of other workers.
 func (l *Line) Look(d *Desk, now int64) {
 	l.mu.Lock()
 	l.serve(d, now)
 	for _, s := range l.servers {
-		if others := s.gate.Waiters.Load() &^ d.worker; others != 0 && gate.Open(s.gate) {
-			d.turn++
-			d.ringOne(others)
-		}
+		l.passOn(d, s)
 	}
 	l.unlock(d)
 }
 
-// serve gives permits to the first of the line while there are any, one server
-// after the other.
+// handOn gives on a permit that has been given back while this worker had requests
+// waiting for it: nine times here, the tenth time to another worker.
+func (l *Line) handOn(d *Desk, slot int, now int64) {
+	l.mu.Lock()
+	defer l.unlock(d)
+	others := d.gates(slot).Waiters.Load() &^ d.worker
+	var s *server
+	if slot < len(l.bySlot) {
+		s = l.bySlot[slot]
+	}
+	if s != nil {
+		s.turn++
+	}
+	if others != 0 && (s == nil || s.turn%ownTurns == 0) {
+		d.ringOne(others)
+		return
+	}
+	if s == nil {
+		return
+	}
+	l.settle(d, now)
+	for l.serveOne(d, s, now) {
+	}
+	l.settle(d, now)
+	l.passOn(d, s)
+}
+
+// ownTurns: of so many permits that two workers wait for, one goes to the other.
+const ownTurns = 10
+
+// passOn has another worker look after a permit of s that nobody here needs.
+func (l *Line) passOn(d *Desk, s *server) {
+	if others := s.gate.Waiters.Load() &^ d.worker; others != 0 && gate.Open(s.gate) {
+		d.ringOne(others)
+	}
+}
+
+// serve gives permits to all who may have one.
 func (l *Line) serve(d *Desk, now int64) {
-	l.update(d, now)
+	l.update(d, now) // first be seen, then claim
+	l.round(d, now)
+	l.settle(d, now)
+}
+
+// settle makes what others see of the line true, and serves it for as long as that
+// shows them somebody for whom they have not looked.
+func (l *Line) settle(d *Desk, now int64) {
+	for l.update(d, now) {
+		l.round(d, now)
+	}
+}
+
+// round gives permits to the first of the line while there are any, one server
+// after the other.
+func (l *Line) round(d *Desk, now int64) {
 	for idle := 0; idle < len(l.servers) && l.queue.Len() > 0; {
 		s := l.servers[l.next%len(l.servers)]
 		if l.next++; l.serveOne(d, s, now) {
@@ -123,12 +184,11 @@ func (l *Line) serve(d *Desk, now int64) {
 			idle++
 		}
 	}
-	l.update(d, now)
 }
 
 // serveOne gives one permit of s away; false if there is none, or nobody for it.
 func (l *Line) serveOne(d *Desk, s *server, now int64) bool {
-	if s.left || l.queue.Waiting(s.Slot) == 0 {
+	if l.queue.Waiting(s.Slot) == 0 {
 		return false
 	}
 	p, ok := gate.Claim(s.gate, d.account(s.Slot), now+d.offset)
@@ -136,9 +196,9 @@ func (l *Line) serveOne(d *Desk, s *server, now int64) bool {
 		return false
 	}
 	next := l.queue.Next(s.Slot, now)
-	if next == nil {
+	if next == nil { // all who could have had it were late
 		p.Undo(d.account(s.Slot), now+d.offset)
-		d.ringOne(s.gate.Waiters.Load() &^ d.worker)
+		l.passOn(d, s)
 		return false
 	}
 	w := next.Owner.(*Waiter)
@@ -150,40 +210,42 @@ func (l *Line) serveOne(d *Desk, s *server, now int64) bool {
 // update makes what others see of the line true again. It reports whether somebody
 // waits for a server now for which nobody did before.
 func (l *Line) update(d *Desk, now int64) (fresh bool) {
+	up := false
+	for _, s := range l.servers {
+		up = up || !s.Skipped(now)
+	}
+	for _, s := range l.servers {
+		if avoid := up && s.Skipped(now); avoid != s.avoided {
+			s.avoided = avoid
+			l.queue.Avoid(s.Slot, avoid)
+		}
+	}
 	for _, drop := range l.queue.Dropped() {
 		w := drop.Waiter.Owner.(*Waiter)
 		w.Why = drop.Why
 		d.called = append(d.called, w)
 	}
 	l.waiting.Store(int64(l.queue.Len()))
-	up := false
 	for _, s := range l.servers {
-		up = up || !s.Skipped(now)
-	}
-	for _, s := range l.servers {
-		s.left = up && s.Skipped(now)
-		n := 0
-		if !s.left {
-			n = l.queue.Waiting(s.Slot)
-		}
-		fresh = l.show(d, s, n, now) || fresh
+		fresh = s.show(d, l.queue.Waiting(s.Slot), now) || fresh
 	}
 	return fresh
 }
 
 // show tells the other workers and the supervisor that n requests wait for s. It
 // reports whether they are the first.
-func (l *Line) show(d *Desk, s *server, n int, now int64) (fresh bool) {
-	f, was := s.figures, s.figures.Waiting.Load()
-	if int64(n) == was {
+func (s *server) show(d *Desk, n int, now int64) (fresh bool) {
+	was := s.shown
+	if n == was {
 		return false
 	}
-	clock := now + d.offset
+	f, clock := s.figures, now+d.offset
 	if since := int64(f.Since.Load()); was > 0 {
 		f.Bound.Add(uint64(max(0, clock-since)))
 	}
 	f.Since.Add(uint64(clock) - f.Since.Load())
 	f.Waiting.Set(int64(n))
+	s.shown = n
 	switch {
 	case n == 0:
 		s.gate.Waiters.And(^d.worker)
@@ -194,20 +256,8 @@ func (l *Line) show(d *Desk, s *server, n int, now int64) (fresh bool) {
 	return false
 }
 
-// unlock gives the lock back, and tells those who were called meanwhile.
+// unlock gives the lock back, and tells those who are concerned.
 func (l *Line) unlock(d *Desk) {
 	l.mu.Unlock()
-	for i, w := range d.called {
-		w.To.Submit(w.Call)
-		d.called[i] = nil
-	}
-	d.called = d.called[:0]
-}
-
-// nth gives one of the members of a set of numbers, another for each i.
-func nth(set uint64, i int) int {
-	for range i % bits.OnesCount64(set) {
-		set &= set - 1
-	}
-	return bits.TrailingZeros64(set)
+	d.tell()
 }

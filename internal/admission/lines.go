@@ -1,6 +1,8 @@
 package admission
 
 import (
+	"weak"
+
 	"sluice/internal/segment"
 	"sluice/internal/upstream"
 )
@@ -9,39 +11,43 @@ import (
 // one of its loops.
 type Lines struct {
 	figures func(slot int) *segment.LineStats
-	byFarm  map[string]*Line
+	current []*Line // of the configuration in force
+
+	// byFarm has those of former configurations too, for as long as a request has
+	// to do with one: a farm that comes back while they wait finds its line, since
+	// two lines before one server would write the same figures.
+	byFarm map[string]weak.Pointer[Line]
 }
 
 // NewLines makes the registry; figures gives the worker's figures of who waits for
 // a server.
 func NewLines(figures func(slot int) *segment.LineStats) *Lines {
-	return &Lines{figures: figures, byFarm: map[string]*Line{}}
+	return &Lines{figures: figures, byFarm: map[string]weak.Pointer[Line]{}}
 }
 
 // Apply puts a configuration into effect, on one of the loops, and gives the lines
-// of its farms in their order. A line whose farm is no more is forgotten once
-// nobody waits in it.
+// of its farms in their order. The line of a farm that is no more goes on serving
+// those who wait in it.
 func (ls *Lines) Apply(d *Desk, farms []*upstream.Farm, now int64) []*Line {
 	lines := make([]*Line, len(farms))
-	named := map[string]bool{}
 	for i, f := range farms {
-		if named[f.Name] = true; ls.byFarm[f.Name] == nil {
-			ls.byFarm[f.Name] = NewLine()
+		if lines[i] = ls.byFarm[f.Name].Value(); lines[i] == nil {
+			lines[i] = NewLine()
+			ls.byFarm[f.Name] = weak.Make(lines[i])
 		}
-		lines[i] = ls.byFarm[f.Name]
 		lines[i].Apply(d, f, ls.figures, now)
 	}
-	for name, l := range ls.byFarm {
-		if !named[name] && !l.Crowded() {
-			delete(ls.byFarm, name)
-		}
-	}
+	ls.current = lines
 	return lines
 }
 
 // Look serves every line.
 func (ls *Lines) Look(d *Desk, now int64) {
-	for _, l := range ls.byFarm {
-		l.Look(d, now)
+	for name, kept := range ls.byFarm {
+		if l := kept.Value(); l != nil {
+			l.Look(d, now)
+		} else {
+			delete(ls.byFarm, name)
+		}
 	}
 }
