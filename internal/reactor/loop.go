@@ -51,6 +51,8 @@ type Loop struct {
 	stats   Stats
 	awake   int64 // since when BusyNanos has not been brought up to date
 	pace    pace
+	marked  int64 // since when a mark is in epoll's queue; 0: none is
+	waited  int64 // ns that the last mark was there; 0: the queue is shorter than a turn
 	tasks   map[*task]struct{}
 	closing bool
 	done    chan struct{} // closed when Run has ended
@@ -141,7 +143,7 @@ func (l *Loop) turn() {
 	}
 	before := l.now
 	l.now = nanotime()
-	l.pace.turn(l.now - before - slept)
+	l.pace.turn(max(l.now-before-slept, l.backlog(n)))
 	l.pace.rest(slept)
 	l.stats.Turns++
 	l.dispatch(l.batch[:n])
@@ -198,8 +200,7 @@ func (l *Loop) Submit(f func()) {
 func (l *Loop) endSleep() {
 	l.waking.Add(1)
 	if l.sleeping.CompareAndSwap(true, false) {
-		one := [8]byte{1}
-		unix.Write(l.event, one[:])
+		Ring(l.event)
 	}
 	l.waking.Add(-1)
 }
@@ -224,6 +225,9 @@ type alarm Loop
 func (a *alarm) events(uint32) {
 	var count [8]byte
 	unix.Read(a.event, count[:])
+	if a.marked != 0 {
+		a.waited, a.marked = a.now-a.marked, 0
+	}
 }
 
 func (a *alarm) shut() {}

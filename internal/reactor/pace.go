@@ -15,7 +15,7 @@ type pace struct {
 	last   [2]int64 // the turns before
 }
 
-// turn takes a turn that was awake for d.
+// turn takes a turn of which d was spent awake.
 func (p *pace) turn(d int64) {
 	a, b := p.last[0], p.last[1]
 	median := max(min(a, b), min(max(a, b), d))
@@ -30,6 +30,23 @@ func (p *pace) rest(d int64) {
 	}
 }
 
-// Lag is how long a turn takes, in nanoseconds, smoothed over some turns. An idle
-// loop's falls to nothing within a second. Loop only.
+// backlog is how long an event waits in epoll's queue, in nanoseconds, when the
+// last poll took n: 0 if that was all. If more are there than a turn takes, then
+// turns may be short and the wait long, so a mark is sent through the queue, which
+// is first in, first out: the loop's own eventfd.
+func (l *Loop) backlog(n int) int64 {
+	if n < len(l.batch) {
+		l.waited = 0
+		return 0
+	}
+	if l.marked == 0 {
+		l.marked = l.now
+		Ring(l.event)
+	}
+	return max(l.waited, l.now-l.marked)
+}
+
+// Lag is how long a turn takes, or how long who is ready waits for his if that is
+// longer, in nanoseconds, smoothed over some turns. An idle loop's falls to
+// nothing within a second. Loop only.
 func (l *Loop) Lag() int64 { return l.pace.smooth }

@@ -3,6 +3,8 @@ package reactor
 import (
 	"testing"
 	"time"
+
+	"golang.org/x/sys/unix"
 )
 
 // TestPace: what turns and sleeps make of the figure, in milliseconds. A sleep is
@@ -100,5 +102,44 @@ func TestSleepIsNoLag(t *testing.T) {
 	h.observe(nanotime())
 	if lag, awake := h.Lag(), h.stats.BusyNanos; uint64(lag) > awake {
 		t.Errorf("the figure is %d ns after %d ns awake", lag, awake)
+	}
+}
+
+// TestBacklog: when more is ready than a turn takes, the wait for all of it counts
+// and not the turn.
+func TestBacklog(t *testing.T) {
+	const perTurn, ready = 2, 9
+	h := newByHand(t)
+	h.batch = h.batch[:perTurn]
+	for range ready {
+		near, far := socketPair(t)
+		defer unix.Close(far)
+		h.adopt(t, near)
+		send(far, []byte("x"))
+	}
+	h.now = nanotime()
+	h.turn()
+	since := h.marked
+	if since == 0 {
+		t.Fatal("a poll took all that it could, and no mark is on its way")
+	}
+	turns := 1
+	for ; h.marked == since && turns <= ready; turns++ {
+		if wait := h.backlog(perTurn); wait != h.now-since {
+			t.Errorf("turn %d: the wait is %d ns, want what has passed since the mark was sent, %d", turns, wait, h.now-since)
+		}
+		h.turn()
+	}
+	if want := (ready + 1 + perTurn - 1) / perTurn; turns != want { // the mark is the last
+		t.Errorf("the mark was through after %d turns, want %d", turns, want)
+	}
+	if h.pace.last[1] != h.waited {
+		t.Errorf("the last turn counts for %d ns, want the wait of %d", h.pace.last[1], h.waited)
+	}
+	if wait := h.backlog(perTurn); wait < h.waited || h.waited == 0 {
+		t.Errorf("the mark took %d ns, and the wait is %d", h.waited, wait)
+	}
+	if wait := h.backlog(perTurn - 1); wait != 0 {
+		t.Errorf("after a poll that took everything the wait is %d ns", wait)
 	}
 }
