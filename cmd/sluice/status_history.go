@@ -18,7 +18,19 @@ type serverName struct{ farm, url string }
 // record is what was seen of one server: a ring of seconds.
 type record struct {
 	moments [keepSeconds]moment
-	waited  admin.Distribution // when the wait was asked for the last time
+	looked  counters // at the last look
+	told    counters // when since was asked for the last time
+}
+
+// counters are what rates are made of.
+type counters struct {
+	at   time.Time
+	good uint64
+	wait admin.Distribution
+}
+
+func countersOf(s *admin.LimitStatus, at time.Time) counters {
+	return counters{at, s.Permits.Good, s.Wait}
 }
 
 // moment is the sums of what was seen in one second, or in several.
@@ -27,7 +39,7 @@ type moment struct {
 	limit    series
 	inFlight series
 	queue    series
-	work     series // throughput
+	work     series // good responses per second
 }
 
 // series sums up looks.
@@ -57,19 +69,24 @@ func (h history) note(l *admin.Limits) {
 	for i := range l.Servers {
 		one := &l.Servers[i]
 		name := serverName{one.Farm, one.URL}
+		counted := countersOf(one, l.Time)
 		r := h[name]
 		if r == nil {
-			r = &record{waited: one.Wait}
+			r = &record{looked: counted, told: counted}
 			r.recall(one.Decisions, l.Time)
+			r.at(l.Time.Unix()).work.add(one.Throughput)
 			h[name] = r
 		}
 		now := r.at(l.Time.Unix())
+		if rate, ok := r.looked.rate(counted); ok {
+			now.work.add(rate)
+		}
+		r.looked = counted
 		if one.Limit > 0 {
 			now.limit.add(float64(one.Limit))
 		}
 		now.inFlight.add(float64(one.InFlight))
 		now.queue.add(float64(one.Waiting))
-		now.work.add(one.Throughput)
 	}
 }
 
@@ -123,16 +140,37 @@ func (m *moment) merge(o *moment) {
 	m.work.merge(o.work)
 }
 
-// wait is how long requests were held on average, in seconds, of those that were
-// sent since it was asked for the last time; 0 if there were none.
-func (r *record) wait(now admin.Distribution) float64 {
-	before := r.waited
-	r.waited = now
-	if now.Count <= before.Count {
+// since tells what happened since it was asked for the last time: good responses
+// per second, and how long requests were held in the mean, in seconds, of those
+// that were sent meanwhile; 0 if there were none.
+func (r *record) since(s *admin.LimitStatus, at time.Time) (rate, wait float64) {
+	now := countersOf(s, at)
+	rate, ok := r.told.rate(now)
+	if !ok {
+		rate = s.Throughput
+	}
+	wait = r.told.waited(now)
+	r.told = now
+	return rate, wait
+}
+
+// rate is good responses per second from one look to another. It is not known if
+// no time passed, or if Sluice was started again.
+func (c counters) rate(next counters) (perSecond float64, ok bool) {
+	passed := next.at.Sub(c.at).Seconds()
+	if passed <= 0 || next.good < c.good {
+		return 0, false
+	}
+	return float64(next.good-c.good) / passed, true
+}
+
+// waited is the mean time held, of requests sent from one look to another.
+func (c counters) waited(next counters) float64 {
+	if next.wait.Count <= c.wait.Count {
 		return 0
 	}
-	spent := now.Mean*float64(now.Count) - before.Mean*float64(before.Count)
-	return max(0, spent/float64(now.Count-before.Count))
+	spent := next.wait.Mean*float64(next.wait.Count) - c.wait.Mean*float64(c.wait.Count)
+	return max(0, spent/float64(next.wait.Count-c.wait.Count))
 }
 
 // values takes one series out of columns.

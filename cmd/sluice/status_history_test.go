@@ -12,7 +12,8 @@ import (
 // seen is a look at one server, in the given second.
 func seen(second int64, limit, inFlight int) *admin.Limits {
 	return &admin.Limits{Time: time.Unix(second, 500e6), Servers: []admin.LimitStatus{{Farm: "app", URL: "u",
-		AdmissionStatus: admin.AdmissionStatus{Limit: limit, InFlight: inFlight, Waiting: 2 * inFlight, Throughput: 10}}}}
+		AdmissionStatus: admin.AdmissionStatus{Limit: limit, InFlight: inFlight, Waiting: 2 * inFlight, Throughput: 10,
+			Permits: admin.Permits{Good: uint64(100 * second)}}}}}
 }
 
 func TestHistory(t *testing.T) {
@@ -27,11 +28,12 @@ func TestHistory(t *testing.T) {
 		now        int64
 		limit      []float64
 		inFlight   []float64
+		work       []float64 // as the controller says at first, then as counted
 	}{
-		{"by the second", 5, 1, 1003, []float64{-1, 15, 30, -1, -1}, []float64{-1, 5, 8, -1, 1}},
-		{"by two", 3, 2, 1003, []float64{-1, 20, -1}, []float64{-1, 6, 1}},
-		{"by two, a second later", 3, 2, 1004, []float64{20, -1, -1}, []float64{6, 1, -1}},
-		{"long after", 2, 1, 1003 + keepSeconds, []float64{-1, -1}, []float64{-1, -1}},
+		{"by the second", 5, 1, 1003, []float64{-1, 15, 30, -1, -1}, []float64{-1, 5, 8, -1, 1}, []float64{-1, 10, 100, -1, 100}},
+		{"by two", 3, 2, 1003, []float64{-1, 20, -1}, []float64{-1, 6, 1}, []float64{-1, 55, 100}},
+		{"by two, a second later", 3, 2, 1004, []float64{20, -1, -1}, []float64{6, 1, -1}, []float64{55, 100, -1}},
+		{"long after", 2, 1, 1003 + keepSeconds, []float64{-1, -1}, []float64{-1, -1}, []float64{-1, -1}},
 	} {
 		past := r.columns(c.n, c.seconds, time.Unix(c.now, 0))
 		if got := values(past, func(m *moment) series { return m.limit }); !slices.Equal(got, c.limit) {
@@ -39,6 +41,9 @@ func TestHistory(t *testing.T) {
 		}
 		if got := values(past, func(m *moment) series { return m.inFlight }); !slices.Equal(got, c.inFlight) {
 			t.Errorf("%s: in flight %v, want %v", c.name, got, c.inFlight)
+		}
+		if got := values(past, func(m *moment) series { return m.work }); !slices.Equal(got, c.work) {
+			t.Errorf("%s: good responses %v, want %v", c.name, got, c.work)
 		}
 	}
 }
@@ -77,21 +82,33 @@ func TestHistoryRecallsDecisions(t *testing.T) {
 	}
 }
 
-func TestWaitSinceTheLastLook(t *testing.T) {
-	r := &record{waited: admin.Distribution{Count: 10, Mean: 1}}
+func TestSinceTheLastLook(t *testing.T) {
+	at := func(second float64, good, held uint64, mean float64) (*admin.LimitStatus, time.Time) {
+		s := &admin.LimitStatus{AdmissionStatus: admin.AdmissionStatus{
+			Throughput: 77, Permits: admin.Permits{Good: good}, Wait: admin.Distribution{Count: held, Mean: mean},
+		}}
+		return s, time.Unix(1000, int64(second*1e9))
+	}
+	first, begin := at(0, 100, 10, 1)
+	r := &record{told: countersOf(first, begin)}
 	for _, c := range []struct {
-		now  admin.Distribution
-		want float64
+		name       string
+		second     float64
+		good, held uint64
+		mean       float64
+		rate, wait float64
 	}{
-		{admin.Distribution{Count: 10, Mean: 1}, 0},       // none since
-		{admin.Distribution{Count: 20, Mean: 1.25}, 1.5},  // 10 more took 15 s together
-		{admin.Distribution{Count: 30, Mean: 1}, 0.5},     // 10 more took 5 s
-		{admin.Distribution{Count: 3, Mean: 9}, 0},        // Sluice was started again
-		{admin.Distribution{Count: 4, Mean: 9.25}, 10},    // and goes on from there
-		{admin.Distribution{Count: 5, Mean: 0.000001}, 0}, // never negative
+		{"no time passed: what the controller says", 0, 100, 10, 1, 77, 0},
+		{"nothing since", 1, 100, 10, 1, 0, 0},
+		{"10 more took 15 s together", 2, 150, 20, 1.25, 50, 1.5},
+		{"10 more took 5 s", 4, 250, 30, 1, 50, 0.5},
+		{"Sluice was started again", 5, 3, 3, 9, 77, 0},
+		{"and goes on from there", 6, 13, 4, 9.25, 10, 10},
+		{"never negative", 7, 13, 5, 0.000001, 0, 0},
 	} {
-		if got := r.wait(c.now); math.Abs(got-c.want) > 1e-9 {
-			t.Errorf("%+v: %g s, want %g s", c.now, got, c.want)
+		rate, wait := r.since(at(c.second, c.good, c.held, c.mean))
+		if math.Abs(rate-c.rate) > 1e-9 || math.Abs(wait-c.wait) > 1e-9 {
+			t.Errorf("%s: %g per second and %g s, want %g and %g", c.name, rate, wait, c.rate, c.wait)
 		}
 	}
 }

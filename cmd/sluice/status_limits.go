@@ -83,7 +83,7 @@ func limitTable(l *admin.Limits) *table {
 			last = s.Reason + " " + age(l.Time.Sub(s.Moved)) + " ago"
 		}
 		t.add(s.Farm, s.URL, s.Kind, limitText(&s.AdmissionStatus), whole(s.InFlight), whole(s.Waiting), span(s.Wait.P50), span(s.Wait.P99),
-			perSecond(s.Throughput), elasticity(s.Elasticity, s.Evidence), last)
+			throughput(&s.AdmissionStatus), elasticity(s.Elasticity, s.Evidence), last)
 	}
 	return t
 }
@@ -135,6 +135,14 @@ func limitText(a *admin.AdmissionStatus) string {
 		return "-"
 	}
 	return whole(a.Limit)
+}
+
+// throughput is good responses per second, "-" if the controller does not measure.
+func throughput(a *admin.AdmissionStatus) string {
+	if a.Kind == "fixed" || a.Kind == "off" {
+		return "-"
+	}
+	return perSecond(a.Throughput)
 }
 
 // elasticity is an estimate with its standard error, "-" if nothing is known.
@@ -210,11 +218,12 @@ func (w *watcher) listLimits(ctx context.Context, l *admin.Limits) error {
 			}
 		}
 		seen = l.Time
-		for _, s := range l.Servers {
-			wait := past[serverName{s.Farm, s.URL}].wait(s.Wait)
+		for i := range l.Servers {
+			s := &l.Servers[i]
+			rate, wait := past[serverName{s.Farm, s.URL}].since(s, l.Time)
 			fmt.Fprintf(&b, "%s  %s %s  limit %s  in flight %d  queue %d  wait %s  good/s %s  elasticity %s\n",
 				l.Time.Format(time.TimeOnly), s.Farm, s.URL, limitText(&s.AdmissionStatus), s.InFlight, s.Waiting,
-				span(wait), perSecond(s.Throughput), elasticity(s.Elasticity, s.Evidence))
+				span(wait), perSecond(rate), elasticity(s.Elasticity, s.Evidence))
 		}
 		if _, err := io.WriteString(w.out, b.String()); err != nil {
 			return err

@@ -22,7 +22,7 @@ func TestPrintLimits(t *testing.T) {
 	want := `
 FARM  SERVER                 KIND      LIMIT  IN-FLIGHT  QUEUE  WAIT-P50  WAIT-P99  GOOD/S   ELASTICITY  LAST-MOVE
 app   http://127.0.0.1:9000  adaptive     60         60     60    180 ms    400 ms     372  0.02 ± 0.17  climb 25s ago
-app   http://127.0.0.1:9001  off           -         55      0         -         -       0            -  -
+app   http://127.0.0.1:9001  off           -         55      0         -         -       -            -  -
 
 TIME      FARM  SERVER                 LIMIT    REASON    CENTRE   ELASTICITY  GOOD/S  IN-FLIGHT  QUEUE
 03:04:30  app   http://127.0.0.1:9000  46 → 60  climb       52.0  0.31 ± 0.17     340         46     12
@@ -109,10 +109,10 @@ func TestWatchLimitsAsLines(t *testing.T) {
 	}
 	want := `
 03:04:28  app http://127.0.0.1:9000  limit 46  in flight 28  queue 0  wait -  good/s 140  elasticity -
-03:04:29  app http://127.0.0.1:9000  limit 46  in flight 29  queue 0  wait -  good/s 145  elasticity -
+03:04:29  app http://127.0.0.1:9000  limit 46  in flight 29  queue 0  wait -  good/s 142  elasticity -
 03:04:30  app http://127.0.0.1:9000  moved 46 → 60  climb  elasticity 0.31 ± 0.17
-03:04:30  app http://127.0.0.1:9000  limit 60  in flight 30  queue 0  wait -  good/s 150  elasticity 0.02 ± 0.17
-03:04:31  app http://127.0.0.1:9000  limit 60  in flight 31  queue 0  wait -  good/s 155  elasticity 0.02 ± 0.17
+03:04:30  app http://127.0.0.1:9000  limit 60  in flight 30  queue 0  wait -  good/s 148  elasticity 0.02 ± 0.17
+03:04:31  app http://127.0.0.1:9000  limit 60  in flight 31  queue 0  wait -  good/s 152  elasticity 0.02 ± 0.17
 `
 	if !strings.HasPrefix(out.String(), want[1:]) {
 		t.Errorf("got\n%s\nwant%s", &out, want)

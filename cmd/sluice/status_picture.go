@@ -119,7 +119,7 @@ func (p *picture) panel(b box, s *admin.LimitStatus) {
 	x, columns := p.chart()
 	r := p.history[serverName{s.Farm, s.URL}]
 	past := r.columns(columns, p.seconds(), p.limits.Time)
-	wait := r.wait(s.Wait)
+	rate, wait := r.since(s, p.limits.Time)
 	p.name(b, s, wait)
 
 	small := max(1, (b.height-1)/5)
@@ -147,7 +147,7 @@ func (p *picture) panel(b box, s *admin.LimitStatus) {
 	if p.canvas.width >= roomyWidth {
 		p.figures(gate, gateFigures(s, p.limits.Time))
 		p.figures(queue, queueFigures(s, wait))
-		p.figures(work, workFigures(s))
+		p.figures(work, workFigures(s, rate))
 	}
 }
 
@@ -224,9 +224,9 @@ func queueFigures(s *admin.LimitStatus, wait float64) []figure {
 	}
 }
 
-func workFigures(s *admin.LimitStatus) []figure {
+func workFigures(s *admin.LimitStatus, rate float64) []figure {
 	return []figure{
-		{'█', workInk, "good/s", perSecond(s.Throughput)},
+		{'█', workInk, "good/s", perSecond(rate)},
 		{0, plain, "failed", whole(s.Permits.Failed)},
 		{0, plain, "ignored", whole(s.Permits.Ignored)},
 	}

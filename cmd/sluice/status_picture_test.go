@@ -11,13 +11,16 @@ import (
 )
 
 // story is a look at a Sluice whose first server was saturated for the last 20 s,
-// and the history of 60 looks before.
+// and the history of 60 looks and pictures before.
 func story(servers int) (*admin.Limits, history) {
 	h := history{}
 	var l *admin.Limits
 	for second := range 60 {
 		l = limitsAt(second, servers)
 		h.note(l)
+		if second < 59 {
+			draw(80, 24, l, h, "")
+		}
 	}
 	return l, h
 }
@@ -30,7 +33,7 @@ func limitsAt(second, servers int) *admin.Limits {
 		Elasticity: 0.31, Evidence: 36, Throughput: 340, InFlight: 46, Waiting: 12}
 	one := admin.AdmissionStatus{
 		Kind: "adaptive", Limit: 46, Min: 2, Max: 500, InFlight: second, Half: "down", Centre: 40, Throughput: 5 * float64(second),
-		Wait: admin.Distribution{Count: 100, Mean: 0.1, P50: 0.09, P99: 0.4}, Permits: admin.Permits{Good: 9000, Failed: 3, Ignored: 2},
+		Wait: admin.Distribution{Count: 100, Mean: 0.1, P50: 0.09, P99: 0.4}, Permits: admin.Permits{Good: uint64(5 * second * second / 2), Failed: 3, Ignored: 2},
 	}
 	if second >= 30 {
 		one.Limit, one.Half, one.Centre, one.Elasticity, one.Evidence = 60, "up", 52, 0.02, 36
@@ -38,6 +41,7 @@ func limitsAt(second, servers int) *admin.Limits {
 	}
 	if second >= 40 {
 		one.InFlight, one.Waiting, one.Throughput = 60, 4*(second-40), 372
+		one.Permits.Good = uint64(4000 + 372*(second-40))
 		one.Wait = admin.Distribution{Count: uint64(100 * (second - 38)), Mean: 0.2, P50: 0.18, P99: 0.4}
 	}
 	l := &admin.Limits{Time: now, Held: int64(one.Waiting)}
@@ -45,7 +49,7 @@ func limitsAt(second, servers int) *admin.Limits {
 		next := one
 		url := "http://127.0.0.1:900" + string(rune('0'+i))
 		if i == 1 {
-			next = admin.AdmissionStatus{Kind: "off", InFlight: second, Half: "level"}
+			next = admin.AdmissionStatus{Kind: "off", InFlight: second, Half: "level", Permits: admin.Permits{Good: uint64(50 * second)}}
 		}
 		l.Servers = append(l.Servers, admin.LimitStatus{Farm: "app", URL: url, AdmissionStatus: next})
 	}
@@ -78,15 +82,35 @@ app  http://127.0.0.1:9000                                    adaptive, 2 to 500
       │                              ▄████████████████
     0 │                           ▁▅██████████████████
    80 │                                              ▅  █ queue               76
-      │                                            ▃██    wait            205 ms
+      │                                            ▃██    wait            200 ms
       │                                          ▂▆███
     0 │                                        ▁▅█████
-  400 │                                        ▁▆▆▆▆▆▆  █ good/s             372
-      │                                        ███████    failed               3
-      │                                  ▁▂▃▄▆▇███████    ignored              2
-    0 │                           ▁▂▃▄▅▆██████████████
+  400 │                                         ▆▆▆▆▆▆  █ good/s             372
+      │                                        ▄██████    failed               3
+      │                                  ▁▂▃▄▅▇███████    ignored              2
+    0 │                           ▁▁▃▄▅▆▇█████████████
       └─────-2m─────────────────-1m────────────────now
 03:04:30  46 → 60     climb        e 0.31±0.17    340/s  46 in flight  12 held
+`)
+}
+
+func TestPictureOfTwoServers(t *testing.T) {
+	l, h := story(2)
+	picturedAs(t, draw(80, 14, l, h, ""), `
+Sluice  76 held                                                         03:04:59
+app  http://127.0.0.1:9000                                    adaptive, 2 to 500
+   80 │                                     ━━━━▁▁▁▁▁▁  ─ limit             60 ▲
+      │                           ━━━━━━━━━━▁▂▃███████  █ in flight           60
+    0 │                           ▁▁▂▃▄▅▆▇████████████    climb          29s ago
+   80 │                                        ▁▁▂▄▅▆▇  █ queue               76
+  400 │                           ▁▁▁▁▁▂▂▂▂▃▃▃▄▅▇▇▇▇▇▇  █ good/s             372
+app  http://127.0.0.1:9001                                                   off
+   80 │                                             ▁▁  ─ limit                -
+      │                                     ▁▂▃▄▅▆▇███  █ in flight           59
+    0 │                           ▁▁▂▃▄▅▆▇████████████
+    4 │                                                 █ queue                0
+   60 │                           ▄▇▇▇▇▇▇▇▇▇▇▇▇▇▇▇▇▇▇▇  █ good/s              50
+      └─────-2m─────────────────-1m────────────────now
 `)
 }
 
@@ -95,18 +119,18 @@ func TestPictureOfTwoServersInANarrowTerminal(t *testing.T) {
 	l.Leaks, l.Stranded = 1, 2
 	picturedAs(t, draw(56, 15, l, h, ""), `
 Sluice  76 held  1 permit leaked, 2 queues stranded
-app  http://127.0.0.1:9000              60/60 +76 205 ms
+app  http://127.0.0.1:9000              60/60 +76 200 ms
    80 │                                       ━━━━▁▁▁▁▁▁
       │                             ━━━━━━━━━━▁▂▃███████
     0 │                             ▁▁▂▃▄▅▆▇████████████
    80 │                                          ▁▁▂▄▅▆▇
-  400 │                             ▁▁▁▁▁▂▂▂▃▃▃▃▄▆▇▇▇▇▇▇
+  400 │                             ▁▁▁▁▁▂▂▂▂▃▃▃▄▅▇▇▇▇▇▇
 app  http://127.0.0.1:9001                     59/- +0 -
    80 │                                               ▁▁
       │                                       ▁▂▃▄▅▆▇███
     0 │                             ▁▁▂▃▄▅▆▇████████████
     4 │
-    4 │
+   60 │                             ▄▇▇▇▇▇▇▇▇▇▇▇▇▇▇▇▇▇▇▇
       └───────-2m─────────────────-1m────────────────now
 03:04:30  46 → 60     climb        e 0.31±0.17    340/s 
 `)

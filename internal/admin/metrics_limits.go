@@ -23,6 +23,11 @@ var limitMetrics = []metric[LimitView]{
 		func(l *LimitView) float64 { return float64(l.Limit) }),
 	gauge("sluice_limit_centre", "The limit without its dither: the controller's opinion.", serverLabels,
 		func(l *LimitView) float64 { return l.Centre }),
+}
+
+// learnedMetrics are about servers whose limit is learned. For others the rate of
+// sluice_permits_total{outcome="good"} is the throughput.
+var learnedMetrics = []metric[LimitView]{
 	gauge("sluice_throughput", "Good responses of the server per second, smoothed, as the controller sees them.", serverLabels,
 		func(l *LimitView) float64 { return l.Throughput }),
 	gauge("sluice_elasticity", "Per cent more throughput that one per cent more requests at once would bring. 0 if sluice_limit_evidence is 0.", serverLabels,
@@ -58,6 +63,7 @@ func describeLimits(to chan<- *prometheus.Desc) {
 	}
 	describe(to, gateMetrics)
 	describe(to, limitMetrics)
+	describe(to, learnedMetrics)
 }
 
 // collectLimits sends what the supervisor decided.
@@ -72,6 +78,9 @@ func collectLimits(to chan<- prometheus.Metric, all AdmissionView) {
 			continue
 		}
 		collect(to, limitMetrics, one, labels)
+		if one.Kind != kindFixed {
+			collect(to, learnedMetrics, one, labels)
+		}
 		for reason, n := range one.Moves {
 			to <- prometheus.MustNewConstMetric(descMoves, prometheus.CounterValue, float64(n), append(labels, reason)...)
 		}
