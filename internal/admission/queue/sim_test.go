@@ -260,12 +260,12 @@ var services = map[string]func(time.Duration) func(*rand.Rand) int64{
 // ever and is in order all the same.
 func TestClosedLoop(t *testing.T) {
 	for name, service := range services {
-		for seed := range uint64(3) {
+		for seed := range uint64(2) {
 			play := func(inOrder bool) *sim {
 				s := newSim(seed, blogSettings, blogPermits, service(blogTime))
 				s.inOrder = inOrder
 				s.addUsers(250)
-				s.run(time.Minute)
+				s.run(30 * time.Second)
 				return s
 			}
 			s, plain := play(false), play(true)
@@ -321,12 +321,12 @@ func TestClosedLoopMoves(t *testing.T) {
 // waited for a short time, and as many are served.
 func TestOpenLoop(t *testing.T) {
 	for name, service := range services {
-		for seed := range uint64(3) {
+		for seed := range uint64(2) {
 			play := func(inOrder bool) *sim {
 				s := newSim(seed, blogSettings, blogPermits, service(blogTime))
 				s.inOrder = inOrder
 				s.open(1.5 * blogRate)
-				s.run(time.Minute)
+				s.run(30 * time.Second)
 				return s
 			}
 			s, plain := play(false), play(true)
@@ -359,7 +359,7 @@ func TestOverloadBeginsAndEnds(t *testing.T) {
 		{"1.5 times 20/s", 1.5, 20, 30 * time.Second},
 		{"three times 5000/s", 3, 5000, 2 * time.Second},
 	} {
-		for seed := range uint64(5) {
+		for seed := range uint64(3) {
 			mean := time.Duration(20 / c.rate * 1e9)
 			s := newSim(seed, Settings{Length: 1000, Timeout: time.Hour}, 20, exponential(mean))
 			until := func(overloaded bool, longest time.Duration) time.Duration {
@@ -388,12 +388,12 @@ func TestOverloadBeginsAndEnds(t *testing.T) {
 // TestNoOverload: at 0.9 of what the server can do, the newest are hardly ever
 // served first.
 func TestNoOverload(t *testing.T) {
-	for seed := range uint64(5) {
+	for seed := range uint64(3) {
 		s := newSim(seed, blogSettings, blogPermits, exponential(blogTime))
 		s.open(0.9 * blogRate)
-		s.run(5 * time.Minute)
-		if s.stood > int64(3*time.Second) {
-			t.Errorf("seed %d: newest first for %v of 5 m", seed, time.Duration(s.stood))
+		s.run(2 * time.Minute)
+		if s.stood > int64(2*time.Second) {
+			t.Errorf("seed %d: newest first for %v of 2 m", seed, time.Duration(s.stood))
 		}
 	}
 }
@@ -429,7 +429,7 @@ func TestFairShares(t *testing.T) {
 			return 2
 		}
 		s.open(flood + 100)
-		s.run(time.Minute)
+		s.run(15 * time.Second)
 		return s
 	}
 	for _, flood := range []float64{1000, 5000} {
