@@ -1,0 +1,231 @@
+package admission
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"sluice/internal/admission/gate"
+)
+
+// step lets something happen.
+func (w *world) step() {
+	p := w.workers[w.random.IntN(len(w.workers))]
+	if !p.alive {
+		if w.random.IntN(10) == 0 {
+			p.start()
+			w.seen["restarted"]++
+		}
+		return
+	}
+	switch n := w.random.IntN(1000); {
+	case n < 350:
+		w.arrive(p)
+	case n < 500:
+		w.deliver(p, w.random.IntN(worldLoops))
+	case n < 770:
+		if len(w.requests) > 0 {
+			if r := w.requests[w.random.IntN(len(w.requests))]; r.called || w.random.IntN(4) == 0 {
+				w.proceed(r)
+			}
+		}
+	case n < 860:
+		if p.bell {
+			w.look(p)
+		}
+	case n < 930:
+		w.pass(w.random.Int64N(int64(20 * time.Millisecond)))
+	case n < 940:
+		w.pass(w.random.Int64N(int64(time.Second)))
+	case n < 970:
+		w.limit(w.random.IntN(worldSlots), w.random.Int64N(5)) // 0: none
+	case n < 980:
+		w.fail(p, w.random.IntN(worldSlots))
+	case n < 985:
+		w.reload()
+	case n < 998:
+		p.apply(w.farms)
+		w.seen["reloaded"]++
+	default:
+		w.kill(p)
+		w.seen["killed"]++
+	}
+}
+
+// pass lets time go by.
+func (w *world) pass(ns int64) {
+	before := w.skipped()
+	w.now += ns
+	w.changed = w.changed || w.skipped() != before
+}
+
+// fail has a server fail in a worker's view, or answer again.
+func (w *world) fail(p *process, slot int) {
+	before := w.skipped()
+	if w.random.IntN(4) == 0 {
+		p.state(slot).Succeed()
+	} else {
+		p.state(slot).Fail(w.now, time.Duration(w.random.IntN(100))*time.Millisecond)
+	}
+	w.changed = w.changed || w.skipped() != before
+}
+
+// skipped is which workers leave out which servers.
+func (w *world) skipped() (all [worldWorkers][worldSlots]bool) {
+	for i, p := range w.workers {
+		for slot, s := range p.states {
+			all[i][slot] = s.Skipped(w.now)
+		}
+	}
+	return all
+}
+
+// settle answers all bells, in any order, until none is rung any more. If servers
+// failed or came back the supervisor's heartbeat has told the workers.
+func (w *world) settle() {
+	if w.changed {
+		for slot := range worldSlots {
+			w.ringAll(w.shared.Gate(slot).Waiters.Load())
+		}
+		w.changed = false
+	}
+	for range 200 {
+		var rung []*process
+		for _, p := range w.workers {
+			if p.alive && p.bell {
+				rung = append(rung, p)
+			}
+		}
+		if len(rung) == 0 {
+			return
+		}
+		w.look(rung[w.random.IntN(len(rung))])
+	}
+	w.Fatal("the workers ring each other for ever")
+}
+
+// count holds permits against gates.
+func (w *world) count() {
+	var out [worldSlots]int64
+	for _, r := range w.requests {
+		if r.Permit.Out() {
+			out[r.Permit.slot]++
+		}
+	}
+	for slot := range worldSlots {
+		g := w.shared.Gate(slot)
+		var accounts int64
+		for i := range w.workers {
+			for l := range worldLoops {
+				accounts += w.shared.Server(i, l, slot).Permits.Load()
+			}
+		}
+		n, limit := g.InFlight.Load(), g.Limit.Load()
+		if n != accounts || n != out[slot] {
+			w.Fatalf("server %d: %d in flight, %d in the accounts, %d out", slot, n, accounts, out[slot])
+		}
+		if limit == 0 || n <= limit {
+			w.lowered[slot] = false
+		} else if !w.lowered[slot] {
+			w.Fatalf("server %d: %d in flight, the limit is %d", slot, n, limit)
+		}
+	}
+}
+
+// compare holds who waits against what the line says of it, and against the
+// permits that are free. All bells have been answered.
+func (w *world) compare() {
+	var waiting [worldWorkers][worldSlots]int64
+	crowded := map[*Line]bool{}
+	for _, r := range w.requests {
+		if !r.waits {
+			continue
+		}
+		crowded[r.line] = true
+		hopes := r.hopes()
+		if len(hopes) == 0 {
+			w.Fatal("a request waits for servers that are no more")
+		}
+		for _, s := range hopes {
+			waiting[r.p.index][s.Slot]++
+		}
+	}
+	for _, p := range w.workers {
+		if !p.alive {
+			continue
+		}
+		for l := range p.inLine {
+			if l.Crowded() != crowded[l] {
+				w.Fatalf("worker %d: line is crowded: %v, want %v", p.index, l.Crowded(), crowded[l])
+			}
+		}
+	}
+	for slot := range worldSlots {
+		g := w.shared.Gate(slot)
+		for i := range w.workers {
+			n := waiting[i][slot]
+			if bit := g.Waiters.Load()>>i&1 != 0; bit != (n > 0) {
+				w.Fatalf("server %d, worker %d: %d wait, but its bit is %v", slot, i, n, bit)
+			}
+			if got := w.shared.Line(i, slot).Waiting.Load(); got != n {
+				w.Fatalf("server %d, worker %d: %d wait, its figure is %d", slot, i, n, got)
+			}
+			if n > 0 && gate.Open(g) {
+				w.Fatalf("server %d: %d requests wait in worker %d, %d of %d permits are out", slot, n, i, g.InFlight.Load(), g.Limit.Load())
+			}
+		}
+	}
+}
+
+// finish has everybody served or gone.
+func (w *world) finish() {
+	for len(w.requests) > 0 {
+		r := w.requests[w.random.IntN(len(w.requests))]
+		for w.deliver(r.p, r.loop) {
+		}
+		w.proceed(r)
+		w.settle()
+		w.count()
+		w.compare()
+	}
+	for slot := range worldSlots {
+		if g := w.shared.Gate(slot); g.InFlight.Load() != 0 || g.Waiters.Load() != 0 {
+			w.Fatalf("server %d: %d in flight, waiters %b at the end", slot, g.InFlight.Load(), g.Waiters.Load())
+		}
+	}
+}
+
+// TestModel: whatever happens in whichever order, permits are accounted for, nobody
+// waits before an open gate, and everybody is called once or taken out.
+func TestModel(t *testing.T) {
+	seen := map[string]int{}
+	for seed := range uint64(40) {
+		t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) {
+			w := newWorld(t, seed, worldWorkers)
+			defer w.close()
+			w.seen = seen
+			w.reload()
+			for _, p := range w.workers {
+				p.apply(w.farms)
+			}
+			for range 3000 {
+				w.step()
+				w.count()
+				if w.random.IntN(4) == 0 {
+					w.settle()
+					w.compare()
+				}
+			}
+			w.finish()
+		})
+	}
+	for _, what := range []string{
+		"passed", "held", "full", "late", "gone", "left", "ended", "reloaded", "killed", "restarted",
+		"thrown out: late", "thrown out: gone", "thrown out: pushed", "thrown out: stale",
+	} {
+		if seen[what] == 0 {
+			t.Errorf("nobody was ever %s: %v", what, seen)
+		}
+	}
+	t.Log(seen)
+}
