@@ -303,7 +303,7 @@ func TestClosedLoopMoves(t *testing.T) {
 				s := newSim(seed, blogSettings, c.permits, service(c.mean))
 				for range 12 {
 					s.addUsers(c.permits * 2 / 5)
-					for up := range 8 {
+					for up := range 4 {
 						s.permits = c.permits * (80 + up%2*40) / 100
 						s.fill()
 						s.run(c.slot)
