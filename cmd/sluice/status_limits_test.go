@@ -4,7 +4,9 @@ import (
 	"context"
 	"encoding/json"
 	"net/http"
+	"slices"
 	"strings"
+	"sync"
 	"testing"
 
 	"sluice/internal/admin"
@@ -58,13 +60,37 @@ func TestLastMovesAreInOrderOfTime(t *testing.T) {
 	}
 }
 
-// tells answers /limits second by second of the story, and notes what was asked.
-func tells(asked *[]string, from int) http.HandlerFunc {
-	return func(w http.ResponseWriter, r *http.Request) {
-		*asked = append(*asked, r.URL.String())
-		json.NewEncoder(w).Encode(limitsAt(from, 1))
-		from++
+// teller answers /limits second by second of the story. A client that is gone may
+// leave a request behind, so others ask it under its lock.
+type teller struct {
+	mu     sync.Mutex
+	second int                 // of the next answer
+	asked  []string            // the URLs so far
+	fails  func(look int) bool // which looks are refused; nil: none
+	last   int                 // end is called at this look, from 0
+	end    func()              // nil: never
+}
+
+func (a *teller) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	look := len(a.asked)
+	a.asked = append(a.asked, r.URL.String())
+	if a.end != nil && look == a.last {
+		a.end()
 	}
+	if a.fails != nil && a.fails(look) {
+		http.Error(w, "starting", http.StatusServiceUnavailable)
+		return
+	}
+	json.NewEncoder(w).Encode(limitsAt(a.second, 1))
+	a.second++
+}
+
+func (a *teller) urls() []string {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return slices.Clone(a.asked)
 }
 
 func TestStatusLimits(t *testing.T) {
@@ -76,11 +102,11 @@ func TestStatusLimits(t *testing.T) {
 		{"--limits --json", "/limits", `"in_flight":60`},
 		{"--limits --json --farm app", "/limits?farm=app", `"in_flight":60`},
 	} {
-		var asked []string
-		address := pretend(t, tells(&asked, 55))
+		sluice := &teller{second: 55}
+		address := pretend(t, sluice.ServeHTTP)
 		args := append([]string{"status", "--admin", address}, strings.Fields(c.args)...)
 		code, stdout, stderr := command(t.Context(), args...)
-		if code != 0 || len(asked) != 1 || asked[0] != c.asked || !strings.Contains(stdout, c.want) {
+		if asked := sluice.urls(); code != 0 || len(asked) != 1 || asked[0] != c.asked || !strings.Contains(stdout, c.want) {
 			t.Errorf("%s: exit code %d, asked %q: %s%s", c.args, code, asked, stdout, stderr)
 		}
 	}
@@ -94,16 +120,9 @@ func TestStatusLimits(t *testing.T) {
 // came after the first look.
 func TestWatchLimitsAsLines(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
-	var asked []string
-	answer := tells(&asked, 28)
-	address := pretend(t, func(w http.ResponseWriter, r *http.Request) {
-		if len(asked) == 5 {
-			cancel()
-		}
-		answer(w, r)
-	})
+	sluice := &teller{second: 28, last: 5, end: cancel}
 	var out strings.Builder
-	w := &watcher{address: address, out: &out, every: 1}
+	w := &watcher{address: pretend(t, sluice.ServeHTTP), out: &out, every: 1}
 	if err := w.untilSignal(ctx, w.watchLimits); err != nil {
 		t.Error(err)
 	}
@@ -117,7 +136,7 @@ func TestWatchLimitsAsLines(t *testing.T) {
 	if !strings.HasPrefix(out.String(), want[1:]) {
 		t.Errorf("got\n%s\nwant%s", &out, want)
 	}
-	if asked[0] != "/limits" || asked[1] != "/limits?decisions=12" {
+	if asked := sluice.urls(); asked[0] != "/limits" || asked[1] != "/limits?decisions=12" {
 		t.Errorf("asked %q", asked)
 	}
 }
@@ -125,21 +144,9 @@ func TestWatchLimitsAsLines(t *testing.T) {
 // A picture goes on while Sluice does not answer, and says so.
 func TestWatchLimitsAsPicture(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
-	var asked []string
-	answer := tells(&asked, 30)
-	address := pretend(t, func(w http.ResponseWriter, r *http.Request) {
-		switch looks := len(asked); {
-		case looks == 10:
-			cancel()
-		case looks >= 4 && looks < 8:
-			asked = append(asked, "refused")
-			http.Error(w, "starting", 503)
-			return
-		}
-		answer(w, r)
-	})
+	sluice := &teller{second: 30, last: 10, end: cancel, fails: func(look int) bool { return look >= 4 && look < 8 }}
 	var out strings.Builder
-	w := &watcher{address: address, out: &out, every: looksPerPicture}
+	w := &watcher{address: pretend(t, sluice.ServeHTTP), out: &out, every: looksPerPicture}
 	paint := func(ctx context.Context) error {
 		l, err := w.lookAtLimits(ctx, everyDecision)
 		if err != nil {
