@@ -34,6 +34,13 @@ func (b bells) ring(worker int) {
 	unix.Write(b[worker], one[:])
 }
 
+// answered says whether a worker has read its bell since it was rung last.
+func (b bells) answered(worker int) bool {
+	bell := []unix.PollFd{{Fd: int32(b[worker]), Events: unix.POLLIN}}
+	n, err := unix.Poll(bell, 0)
+	return n == 0 && err == nil
+}
+
 func (b bells) close() {
 	for _, fd := range b {
 		unix.Close(fd)

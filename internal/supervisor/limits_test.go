@@ -258,8 +258,14 @@ func TestBells(t *testing.T) {
 	b.ring(1)
 	theirs.ring(2)
 	for i, want := range []uint64{0, 2, 1} {
+		if got := b.answered(i); got != (want == 0) {
+			t.Errorf("bell %d, rung %d times, was answered: %v", i, want, got)
+		}
 		if got := rings(t, b[i]); got != want {
 			t.Errorf("bell %d was rung %d times, want %d", i, got, want)
+		}
+		if !b.answered(i) {
+			t.Errorf("bell %d has been read, and was not answered", i)
 		}
 	}
 	p.discard()

@@ -137,7 +137,8 @@ func assemble(o Options, cfg *config.Config, workers []placement.Worker, level *
 		return nil, err
 	}
 	s.regulator = regulator.New(regulator.Options{
-		Shared: s.shared, Ring: s.bells.ring, State: regulator.Path(cfg.State, os.Getenv, os.Getuid()),
+		Shared: s.shared, Ring: s.bells.ring, Answered: s.bells.answered,
+		State: regulator.Path(cfg.State, os.Getenv, os.Getuid()),
 	})
 	s.regulate()
 	for _, w := range workers {

@@ -1,6 +1,10 @@
 package regulator
 
-import "sluice/internal/segment"
+import (
+	"math/bits"
+
+	"sluice/internal/segment"
+)
 
 const (
 	// leakSteps: so often in a row must the same difference be seen. A claim writes
@@ -8,8 +12,9 @@ const (
 	// between the two for longer; what is mended wrongly then is mended back.
 	leakSteps = 20
 
-	// strandedSteps: so long may requests wait before an open gate while nothing
-	// moves. A worker that was woken acts within a turn of its loop.
+	// strandedSteps: so often in a row may requests be seen to wait before an open gate
+	// while nothing moves, although their workers have looked. A worker that has not
+	// even looked lacks time, and that is no fault of its bookkeeping.
 	strandedSteps = 5
 )
 
@@ -17,7 +22,7 @@ const (
 type audit struct {
 	difference int64 // permits claimed less permits accounted for, at the last step
 	same       int   // steps in a row with that difference
-	standing   int   // steps in a row in which requests waited before an open gate
+	standing   int   // steps in a row in which requests waited before an open gate, and had been looked at
 }
 
 // inspect looks at the account that was just read. It returns the workers to wake.
@@ -27,7 +32,11 @@ func (r *Regulator) inspect(s *server) (wake uint64) {
 		r.leaks += uint64(max(d, -d))
 		r.log.Warn("permits belonged to nobody and are given back", "farm", s.Farm, "server", s.URL, "permits", d)
 	}
-	if !s.audit.stands(s.stuck()) {
+	stuck := s.stuck()
+	if stuck && !r.looked(s.next.waiters) {
+		return 0
+	}
+	if !s.audit.stands(stuck) {
 		return 0
 	}
 	if s.audit.standing == strandedSteps {
@@ -68,6 +77,16 @@ func (a *audit) leaked(difference int64) bool {
 // the step before.
 func (s *server) stuck() bool {
 	return s.next.waiting > 0 && s.open() && s.next.inFlight == s.last.inFlight && s.next.ended() == s.last.ended()
+}
+
+// looked says whether the workers of a set have answered when they were woken last.
+func (r *Regulator) looked(workers uint64) bool {
+	for ; workers != 0; workers &= workers - 1 {
+		if !r.answered(bits.TrailingZeros64(workers)) {
+			return false
+		}
+	}
+	return true
 }
 
 // stands says whether requests have been stuck for long enough to be forgotten.

@@ -236,6 +236,25 @@ func TestStranded(t *testing.T) {
 	}
 }
 
+// A worker that has been woken and has not looked yet is slow. It is not counted, but
+// woken.
+func TestSlowWorkerStrandsNobody(t *testing.T) {
+	r := newRig(t, "")
+	_, s := r.scripted()
+	r.wait(0, s.Slot, 3)
+	r.deaf = true
+	r.rung = nil
+	r.steps(10 * strandedSteps)
+	if got := r.View().Stranded; got != 0 || len(r.rung) < 10*strandedSteps {
+		t.Errorf("stranded %d times, woken %d times", got, len(r.rung))
+	}
+	r.deaf = false
+	r.steps(strandedSteps)
+	if got := r.View().Stranded; got != 1 {
+		t.Errorf("it has looked, and they are stranded %d times", got)
+	}
+}
+
 // A full server and one that serves are no faults, however long requests wait.
 func TestWaitingIsNotStranded(t *testing.T) {
 	r := newRig(t, "")

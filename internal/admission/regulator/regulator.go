@@ -58,22 +58,24 @@ type Server struct {
 
 // Options are what a regulator needs. Only Shared must be given.
 type Options struct {
-	Shared *segment.Segment
-	Ring   func(worker int)                            // wakes a worker that may have requests to send; it must not wait
-	State  string                                      // path of the state file; empty: none
-	Clock  func() (mono time.Duration, wall time.Time) // CLOCK_MONOTONIC, and the wall clock; nil: the machine's
-	Log    *slog.Logger                                // nil: the program's
+	Shared   *segment.Segment
+	Ring     func(worker int)                            // wakes a worker that may have requests to send; it must not wait
+	Answered func(worker int) bool                       // whether the worker has looked since it was woken last; nil: it always has
+	State    string                                      // path of the state file; empty: none
+	Clock    func() (mono time.Duration, wall time.Time) // CLOCK_MONOTONIC, and the wall clock; nil: the machine's
+	Log      *slog.Logger                                // nil: the program's
 }
 
 // Regulator keeps the limits of all servers. Its methods may be called from any
 // goroutine; each takes microseconds per server at most and none waits for a file,
 // save New, which reads one, and Run at its end.
 type Regulator struct {
-	shared *segment.Segment                            // immutable
-	ring   func(worker int)                            // immutable
-	clock  func() (mono time.Duration, wall time.Time) // immutable
-	log    *slog.Logger                                // immutable
-	file   *file                                       // immutable; nil: nothing outlives the segment
+	shared   *segment.Segment                            // immutable
+	ring     func(worker int)                            // immutable
+	answered func(worker int) bool                       // immutable
+	clock    func() (mono time.Duration, wall time.Time) // immutable
+	log      *slog.Logger                                // immutable
+	file     *file                                       // immutable; nil: nothing outlives the segment
 
 	mu       sync.Mutex
 	servers  []*server // in use, in the order of the configuration
@@ -85,9 +87,12 @@ type Regulator struct {
 
 // New makes a regulator without servers, and reads the state file.
 func New(o Options) *Regulator {
-	r := &Regulator{shared: o.Shared, ring: o.Ring, clock: o.Clock, log: o.Log}
+	r := &Regulator{shared: o.Shared, ring: o.Ring, answered: o.Answered, clock: o.Clock, log: o.Log}
 	if r.ring == nil {
 		r.ring = func(int) {}
+	}
+	if r.answered == nil {
+		r.answered = func(int) bool { return true }
 	}
 	if r.clock == nil {
 		r.clock = machineClock
@@ -154,15 +159,15 @@ func (r *Regulator) find(s Server) *server {
 // Run keeps the limits until ctx ends. Then it keeps what was learned.
 func (r *Regulator) Run(ctx context.Context) {
 	r.file.open()
-	ticker := time.NewTicker(step)
-	defer ticker.Stop()
+	timer := time.NewTimer(step)
+	defer timer.Stop()
 	for {
 		select {
 		case <-ctx.Done():
 			r.close()
 			return
-		case <-ticker.C:
-			r.step()
+		case <-timer.C:
+			timer.Reset(r.step())
 		}
 	}
 }
@@ -176,16 +181,21 @@ func (r *Regulator) close() {
 	r.file.close()
 }
 
-// step looks at every server once.
-func (r *Regulator) step() {
+// step looks at every server once, and says when to look again: a Sluice that has
+// nothing to do wakes up less often.
+func (r *Regulator) step() (next time.Duration) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	now, wall := r.clock()
 	var wake uint64
+	next = quietStep
 	beat := now-r.beat >= heartbeat
 	for _, s := range r.servers {
 		if s.due(now) {
 			wake |= r.stepServer(s, now, wall)
+		}
+		if !s.quiet {
+			next = step
 		}
 		if beat {
 			wake |= s.gate.Waiters.Load()
@@ -199,6 +209,7 @@ func (r *Regulator) step() {
 		r.kept = now
 		r.keep(wall, false)
 	}
+	return next
 }
 
 // wake rings the workers whose bits are set.

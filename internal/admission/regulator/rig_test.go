@@ -21,6 +21,7 @@ type rig struct {
 	mono   time.Duration
 	wall   time.Time
 	rung   []int // workers, in the order in which they were woken
+	deaf   bool  // workers do not look when they are woken
 	log    bytes.Buffer
 }
 
@@ -46,9 +47,10 @@ func newRigOn(t *testing.T, shared *segment.Segment, path string) *rig {
 	r := &rig{T: t, shared: shared, mono: time.Hour, wall: epoch}
 	r.Regulator = New(Options{
 		Shared: shared, State: path,
-		Ring:  func(worker int) { r.rung = append(r.rung, worker) },
-		Clock: func() (time.Duration, time.Time) { return r.mono, r.wall },
-		Log:   slog.New(slog.NewTextHandler(&r.log, &slog.HandlerOptions{Level: slog.LevelDebug})),
+		Ring:     func(worker int) { r.rung = append(r.rung, worker) },
+		Answered: func(int) bool { return !r.deaf },
+		Clock:    func() (time.Duration, time.Time) { return r.mono, r.wall },
+		Log:      slog.New(slog.NewTextHandler(&r.log, &slog.HandlerOptions{Level: slog.LevelDebug})),
 	})
 	return r
 }

@@ -189,6 +189,32 @@ func TestQuiet(t *testing.T) {
 	}
 }
 
+// One busy server is enough to look around every 50 ms.
+func TestPace(t *testing.T) {
+	r := newRig(t, "")
+	a, b := r.server("http://a", adaptive), r.server("http://b", adaptive)
+	r.Use([]Server{a, b})
+	if got := r.step(); got != quietStep {
+		t.Errorf("before the first request: %s", got)
+	}
+	for _, s := range []Server{a, b} {
+		r.pass(quietStep)
+		p := r.claim(0, 0, s.Slot)
+		if got := r.step(); got != step {
+			t.Errorf("with a request at %s: %s", s.URL, got)
+		}
+		r.pass(step)
+		r.end(&p, 0, 0, s.Slot, gate.Good)
+		if got := r.step(); got != step {
+			t.Errorf("as it ends: %s", got)
+		}
+		r.pass(step)
+		if got := r.step(); got != quietStep {
+			t.Errorf("after it: %s", got)
+		}
+	}
+}
+
 // Two hundred servers that nobody uses: their figures are not read, so that no
 // memory is filled.
 func TestUnusedServersCostNoMemory(t *testing.T) {
