@@ -51,11 +51,11 @@ func (x *exchange) choose() bool {
 		s, _ := x.turns[x.farm.Index].Next(x.p.exec.Now(), x.tried, nil)
 		return x.take(s)
 	}
-	var s *upstream.Server
-	some := true // server to wait for
-	if !h.line.Crowded() {
-		s, some = x.turns[x.farm.Index].Next(x.p.exec.Now(), x.tried, x.p.desk.Open)
+	open := x.p.desk.Open
+	if h.line.Crowded() {
+		open = nobody
 	}
+	s, some := x.turns[x.farm.Index].Next(x.p.exec.Now(), x.tried, open)
 	if s != nil {
 		var ok bool
 		if x.permit, ok = h.line.Claim(x.p.desk, s, x.p.exec.Now()); ok {
@@ -67,6 +67,9 @@ func (x *exchange) choose() bool {
 	}
 	return x.join(h)
 }
+
+// nobody passes by those who wait.
+func nobody(*upstream.Server) bool { return false }
 
 // take settles for a server. nil: there is none.
 func (x *exchange) take(s *upstream.Server) bool {
@@ -88,7 +91,7 @@ func (x *exchange) join(house *house) bool {
 	now := x.p.exec.Now()
 	h := &held{s: x.s, line: house.line, snap: x.snap, turns: x.turns, began: x.at.began, head: x.at.head, joined: now}
 	h.Waiter.Class, h.Waiter.Tenant = x.class(house), x.tenant(house)
-	h.Waiter.Only = -1
+	h.Waiter.Only, h.Waiter.Except = -1, x.tried.Slots(x.farm)
 	h.until = now + int64(house.timeout)
 	if d := x.patience(house); d > 0 {
 		h.Waiter.Deadline = x.at.head + int64(d)
@@ -119,7 +122,10 @@ var refusals = map[queue.Verdict]segment.Reason{
 // cannot be watched without a task.
 func (x *exchange) waitHere(h *held) bool {
 	h.call = x.p.exec.NewSignal()
-	h.call.Wait(time.Duration(h.until - x.p.exec.Now()))
+	x.s.conn.SetReadTimeout(0)
+	x.s.conn.Watch((*leaver)(h))
+	h.call.Wait(h.left())
+	x.s.conn.Watch(nil)
 	if h.called == 0 && h.line.Leave(x.p.desk, &h.Waiter, x.p.exec.Now()) {
 		h.giveUp()
 	}
@@ -127,6 +133,11 @@ func (x *exchange) waitHere(h *held) bool {
 		h.call.Wait(0)
 	}
 	return x.called(h)
+}
+
+// left is how long it may still be held. It is never 0, which would be for ever.
+func (h *held) left() time.Duration {
+	return time.Duration(max(1, h.until-h.s.proxy.exec.Now()))
 }
 
 // called goes on with a request that has been called, or has given up.
@@ -201,6 +212,21 @@ func (h *held) Run() {
 	}
 }
 
+// Abandon ends the session of a task that has panicked.
+func (h *held) Abandon() { h.s.Abandon() }
+
+// leaver is told that the client of a request that waits in place has gone.
+type leaver held
+
+// Run is a task.
+func (l *leaver) Run() {
+	if l.called == 0 {
+		l.gone = true
+		l.s.proxy.stats.LeftHeld.Inc()
+		l.call.Set()
+	}
+}
+
 // park lets go of exchange and buffer while the request is held; n bytes before
 // what is unread are its head.
 func (s *session) park(x *exchange, n int) {
@@ -210,7 +236,7 @@ func (s *session) park(x *exchange, n int) {
 	p.buffers.put(x.end())
 	s.exchange = nil
 	p.putExchange(x)
-	s.conn.SetReadTimeout(time.Duration(h.until - p.exec.Now()))
+	s.conn.SetReadTimeout(h.left())
 	s.conn.Watch(h)
 }
 

@@ -22,16 +22,19 @@ type lobby struct {
 	lines *admission.Lines
 }
 
+// firstSlot is the slot of a stage's first server: those of other farms come before.
+const firstSlot = 2
+
 // newLobby makes gates for servers whose permits are counted in figures. Nobody
 // else waits for them, so no bell is rung.
 func newLobby(t testing.TB, figures []segment.ServerStats) *lobby {
 	h := &lobby{gates: make([]segment.Gate, len(figures)), waits: make([]segment.LineStats, len(figures))}
 	office := admission.Office{
-		Gates: func(slot int) *segment.Gate { return &h.gates[slot] },
+		Gates: func(slot int) *segment.Gate { return &h.gates[slot-firstSlot] },
 		Ring:  func(worker int) { t.Errorf("the bell of worker %d is rung", worker) },
 	}
-	h.desk = office.NewDesk(func(slot int) *segment.ServerStats { return &figures[slot] }, 0)
-	h.lines = admission.NewLines(func(slot int) *segment.LineStats { return &h.waits[slot] })
+	h.desk = office.NewDesk(func(slot int) *segment.ServerStats { return &figures[slot-firstSlot] }, 0)
+	h.lines = admission.NewLines(func(slot int) *segment.LineStats { return &h.waits[slot-firstSlot] })
 	return h
 }
 
@@ -41,7 +44,7 @@ func (h *lobby) apply(farms []*upstream.Farm, now int64) []*admission.Line {
 	for _, f := range farms {
 		n, _ := f.Admission.Limit.Fixed() // 0, no limit, if it is another kind
 		for _, s := range f.Servers {
-			h.gates[s.Slot].Limit.Store(int64(n))
+			h.gates[s.Slot-firstSlot].Limit.Store(int64(n))
 		}
 	}
 	return h.lines.Apply(h.desk, farms, now)
@@ -76,7 +79,7 @@ func (s *stage) reload(line string) error {
 
 // apply makes cfg the configuration of what begins from now on.
 func (s *stage) apply(cfg *config.Config) (err error) {
-	farms, _ := s.servers.Apply(cfg, func(_, url string) int { return slices.Index(s.urls, url) })
+	farms, _ := s.servers.Apply(cfg, func(_, url string) int { return firstSlot + slices.Index(s.urls, url) })
 	s.rig.on(func() {
 		lines := s.lobby.apply(farms, s.rig.executor().Now())
 		var snapshot *Snapshot

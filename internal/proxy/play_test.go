@@ -117,7 +117,7 @@ func (s *stage) parse() (*config.Config, error) {
 func (s *stage) build(cfg *config.Config) {
 	s.servers = upstream.NewServers()
 	s.lobby = newLobby(s.t, s.figures)
-	stats := func(slot int) *segment.ServerStats { return &s.figures[slot] }
+	stats := func(slot int) *segment.ServerStats { return &s.figures[slot-firstSlot] }
 	s.pool = upstream.NewPool(s.rig.executor(), s.rig.dial, nil, stats, new(segment.Counter))
 	var err error
 	if s.log, err = accesslog.Open(cfg.Log.Access, 1); err != nil {

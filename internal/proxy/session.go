@@ -212,6 +212,9 @@ func (s *session) end() {
 func (s *session) Abandon() {
 	s.conn.Close()
 	s.end()
+	if h := s.held; h != nil { // called, and not yet taken up again
+		h.line.End(s.proxy.desk, &h.Permit, gate.Ignored, 0, s.proxy.exec.Now())
+	}
 	if x := s.exchange; x != nil && x.s == s {
 		s.proxy.stats.Active.Dec()
 		x.release(gate.Ignored)

@@ -26,6 +26,20 @@ func (t Tried) With(s *Server) Tried {
 	return t
 }
 
+// Slots is the set by the servers' slots modulo 64. One whose number a server
+// outside the set shares is left out.
+func (t Tried) Slots(f *Farm) (slots uint64) {
+	others := uint64(0)
+	for i, s := range f.Servers {
+		if bit := uint64(1) << (s.Slot % 64); t.has(i) {
+			slots |= bit
+		} else {
+			others |= bit
+		}
+	}
+	return slots &^ others
+}
+
 // Next chooses a server at time now: one that has not been tried and has not
 // failed lately; failing that, one that has not been tried. some reports whether
 // there is any. Of these it chooses one that open says may have one more request;
