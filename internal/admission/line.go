@@ -126,26 +126,20 @@ func (l *Line) Look(d *Desk, now int64) {
 func (l *Line) handOn(d *Desk, slot int, now int64) {
 	l.mu.Lock()
 	defer l.unlock(d)
-	others := d.gates(slot).Waiters.Load() &^ d.worker
-	var s *server
-	if slot < len(l.bySlot) {
-		s = l.bySlot[slot]
+	if slot >= len(l.bySlot) || l.bySlot[slot] == nil {
+		return // it went in a reload meanwhile, which looked for whom to leave it to
 	}
-	if s != nil {
-		s.turn++
-	}
-	if others != 0 && (s == nil || s.turn%ownTurns == 0) {
+	s := l.bySlot[slot]
+	others := s.gate.Waiters.Load() &^ d.worker
+	if s.turn++; others != 0 && s.turn%ownTurns == 0 {
 		d.ringOne(others)
 		return
 	}
-	if s == nil {
-		return
-	}
-	l.settle(d, now)
+	l.settle(d, now) // s may have failed just now
 	for l.serveOne(d, s, now) {
 	}
 	l.settle(d, now)
-	l.passOn(d, s)
+	l.passOn(d, s) // who waited here may have gone meanwhile
 }
 
 // ownTurns: of so many permits that two workers wait for, one goes to the other.

@@ -2,6 +2,7 @@ package admission
 
 import (
 	"fmt"
+	"slices"
 	"testing"
 	"time"
 
@@ -11,44 +12,62 @@ import (
 // step lets something happen.
 func (w *world) step() {
 	p := w.workers[w.random.IntN(len(w.workers))]
-	if !p.alive {
-		if w.random.IntN(10) == 0 {
+	switch n := w.random.IntN(1000); {
+	case !p.alive:
+		if n < 100 {
 			p.start()
 			w.seen["restarted"]++
 		}
-		return
-	}
-	switch n := w.random.IntN(1000); {
-	case n < 350:
-		w.arrive(p)
-	case n < 500:
-		w.deliver(p, w.random.IntN(worldLoops))
-	case n < 770:
-		if len(w.requests) > 0 {
-			if r := w.requests[w.random.IntN(len(w.requests))]; r.called || w.random.IntN(4) == 0 {
-				w.proceed(r)
-			}
-		}
-	case n < 860:
-		if p.bell {
-			w.look(p)
-		}
+	case n < 850:
+		w.work(p, w.random.IntN(worldLoops))
 	case n < 930:
 		w.pass(w.random.Int64N(int64(20 * time.Millisecond)))
 	case n < 940:
 		w.pass(w.random.Int64N(int64(time.Second)))
-	case n < 970:
+	case n < 965:
 		w.limit(w.random.IntN(worldSlots), w.random.Int64N(5)) // 0: none
-	case n < 980:
+	case n < 970:
 		w.fail(p, w.random.IntN(worldSlots))
-	case n < 985:
+	case n < 973:
 		w.reload()
-	case n < 998:
+	case n < 980:
 		p.apply(w.farms)
 		w.seen["reloaded"]++
-	default:
+	case p.bell || n < 982: // it is worst to die with an unanswered bell
 		w.kill(p)
 		w.seen["killed"]++
+	}
+}
+
+// work lets a loop do something.
+func (w *world) work(p *process, loop int) {
+	switch n := w.random.IntN(100); {
+	case n < 35:
+		w.arrive(p, loop)
+	case n < 50:
+		w.deliver(p, loop)
+	case n < 90:
+		mine := slices.DeleteFunc(slices.Clone(w.requests), func(r *request) bool { return r.p != p || r.loop != loop })
+		if len(mine) > 0 {
+			if r := mine[w.random.IntN(len(mine))]; r.called || w.random.IntN(4) == 0 {
+				w.proceed(r)
+			}
+		}
+	case loop == 0 && p.bell:
+		w.look(p)
+	}
+}
+
+// disturb lets a few other loops do something in the middle of what one does. The
+// ones of its own worker would wait for the lock, if it has it.
+func (w *world) disturb(busy *process, loop int) {
+	for range w.random.IntN(3) {
+		p := w.workers[w.random.IntN(len(w.workers))]
+		other := w.random.IntN(worldLoops)
+		if p.alive && (p != busy || other != loop && !p.locked()) {
+			w.work(p, other)
+			w.seen["disturbed"]++
+		}
 	}
 }
 
@@ -209,7 +228,9 @@ func TestModel(t *testing.T) {
 				p.apply(w.farms)
 			}
 			for range 3000 {
+				w.meanwhile = w.disturb
 				w.step()
+				w.meanwhile = nil
 				w.count()
 				if w.random.IntN(4) == 0 {
 					w.settle()

@@ -30,6 +30,7 @@ type world struct {
 	lowered   []bool     // by slot: a limit was lowered while more were out
 	changed   bool       // servers failed or came back, and nobody has been told
 	seen      map[string]int
+	meanwhile func(p *process, loop int) // runs in the middle of what a loop does; nil: nothing
 }
 
 // farmPlan is a farm of a configuration: weights of its servers by slot.
@@ -42,17 +43,17 @@ type farmPlan struct {
 
 // process is a worker.
 type process struct {
-	w      *world
-	index  int
-	alive  bool
-	bell   bool // it has been rung
-	desks  []*Desk
-	mail   [][]func() // submitted functions, by loop
-	lines  *Lines
-	states map[int]*upstream.State
-	farms  []*upstream.Farm
-	byFarm []*Line
-	inLine map[*Line]*upstream.Farm // what the line serves
+	w        *world
+	index    int
+	alive    bool
+	bell     bool // it has been rung
+	applying bool // a configuration is half applied
+	desks    []*Desk
+	mail     [][]func() // submitted functions, by loop
+	lines    *Lines
+	states   map[int]*upstream.State
+	byFarm   []*Line
+	inLine   map[*Line]*upstream.Farm // what the line serves
 }
 
 // request is one that a model of proxy's exchange has in hand.
@@ -119,19 +120,49 @@ func (p *process) start() {
 	p.mail = make([][]func(), worldLoops)
 	p.states = map[int]*upstream.State{}
 	p.inLine = map[*Line]*upstream.Farm{}
-	office := &Office{Worker: p.index, Gates: p.w.shared.Gate, Ring: p.w.ring}
 	p.desks = nil
 	for l := range worldLoops {
-		account := func(slot int) *segment.ServerStats { return p.w.shared.Server(p.index, l, slot) }
+		gates := func(slot int) *segment.Gate {
+			p.between(l)
+			return p.w.shared.Gate(slot)
+		}
+		account := func(slot int) *segment.ServerStats {
+			p.between(l)
+			return p.w.shared.Server(p.index, l, slot)
+		}
+		office := &Office{Worker: p.index, Gates: gates, Ring: p.w.ring}
 		p.desks = append(p.desks, office.NewDesk(account, int64(l))) // clocks differ by a little
 	}
 	p.lines = NewLines(func(slot int) *segment.LineStats { return p.w.shared.Line(p.index, slot) })
 	p.apply(p.w.farms)
 }
 
+// between runs in the middle of what loop does: others do something meanwhile.
+func (p *process) between(loop int) {
+	if meanwhile := p.w.meanwhile; meanwhile != nil {
+		p.w.meanwhile = nil // they are not disturbed in their turn
+		meanwhile(p, loop)
+		p.w.meanwhile = meanwhile
+	}
+}
+
+// locked reports whether one of the worker's lines is being worked on.
+func (p *process) locked() bool {
+	if p.applying {
+		return true
+	}
+	for l := range p.inLine {
+		if !l.mu.TryLock() {
+			return true
+		}
+		l.mu.Unlock()
+	}
+	return false
+}
+
 // apply has a worker serve other farms.
 func (p *process) apply(plans []farmPlan) {
-	p.farms = nil
+	var farms []*upstream.Farm
 	for i, plan := range plans {
 		f := &upstream.Farm{Index: i, Farm: config.Farm{Name: plan.name}}
 		f.Admission.Queue, f.Admission.Target = plan.queue, config.Duration(plan.target)
@@ -141,11 +172,13 @@ func (p *process) apply(plans []farmPlan) {
 				f.Servers = append(f.Servers, &upstream.Server{State: p.state(slot), Farm: f, Weight: weight})
 			}
 		}
-		p.farms = append(p.farms, f)
+		farms = append(farms, f)
 	}
-	p.byFarm = p.lines.Apply(p.desks[0], p.farms, p.w.now)
+	p.applying = true
+	p.byFarm = p.lines.Apply(p.desks[0], farms, p.w.now)
+	p.applying = false
 	for i, l := range p.byFarm {
-		p.inLine[l] = p.farms[i]
+		p.inLine[l] = farms[i]
 	}
 }
 
@@ -185,18 +218,21 @@ func (r *request) hopes() []*upstream.Server {
 }
 
 // arrive is steps 4 and 5 of an exchange.
-func (w *world) arrive(p *process) {
-	if len(p.farms) == 0 {
+func (w *world) arrive(p *process, loop int) {
+	if len(p.byFarm) == 0 {
 		return
 	}
-	farm := w.random.IntN(len(p.farms))
-	r := &request{p: p, loop: w.random.IntN(worldLoops), line: p.byFarm[farm]}
+	farm := w.random.IntN(len(p.byFarm))
+	r := &request{p: p, loop: loop, line: p.byFarm[farm]}
 	r.Only, r.Class, r.Tenant = -1, uint8(w.random.IntN(3)), w.random.Uint64N(3)
 	switch w.random.IntN(5) {
 	case 0:
 		r.Only = w.random.IntN(worldSlots)
+		if servers := p.servers(r.line); len(servers) > 0 && w.random.IntN(8) > 0 {
+			r.Only = servers[w.random.IntN(len(servers))].Slot
+		}
 	case 1:
-		r.Except = w.random.Uint64N(1 << worldSlots)
+		r.Except = w.random.Uint64N(1<<worldSlots) & w.random.Uint64N(1<<worldSlots)
 	}
 	if w.random.IntN(5) == 0 {
 		r.Deadline = w.now + w.random.Int64N(int64(500*time.Millisecond))
@@ -272,6 +308,7 @@ func (w *world) proceed(r *request) {
 func (w *world) look(p *process) {
 	p.bell = false
 	p.lines.Look(p.desks[0], w.now)
+	w.seen["looked"]++
 }
 
 // limit is what the regulator does: it sets a limit, and wakes who may have use of

@@ -238,8 +238,8 @@ func (r *Regulator) GiveBack(worker int) {
 		gate.Waiters.And(others)
 		if permits := bury(r.shared, worker, slot, int64(now)); permits != 0 {
 			gate.InFlight.Add(-permits)
-			wake |= gate.Waiters.Load()
 		}
+		wake |= gate.Waiters.Load() // it may have died before it could take a permit that was left to it
 	}
 	r.wake(wake)
 }
