@@ -1,0 +1,130 @@
+// Overload runs the published experiment: a backend that does less work the more
+// requests it holds, users who become ever more, and Sluice between them, beside no
+// proxy, HAProxy and Envoy.
+//
+//	go run ./bench/overload [-scenes blog,flat] [-rounds 3] [-every 10s] [-users 10..250] [-out DIR | -record]
+//
+// README.md beside this file says what the scenes are and what is measured. It ends
+// every process that it has started, and an interrupt ends it.
+package main
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"time"
+
+	"sluice/bench/overload/drive"
+	"sluice/bench/overload/outcome"
+	"sluice/bench/overload/scene"
+	"sluice/bench/peers"
+	"sluice/bench/proc"
+	"sluice/bench/toolchain"
+)
+
+// options are the command line.
+type options struct {
+	scenes []string
+	rounds int
+	load   scene.Load
+	sluice string
+	out    string
+	record bool
+}
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	o, err := parse()
+	if err == nil {
+		err = run(ctx, o)
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "overload:", err)
+		os.Exit(1)
+	}
+}
+
+func parse() (options, error) {
+	var o options
+	l := &o.load
+	scenes := flag.String("scenes", strings.Join(scene.Names(), ","), "which scenes")
+	flag.IntVar(&o.rounds, "rounds", 3, "rounds of each scene; entrants that no target is about have one")
+	users := flag.String("users", "10..250", "from how many to how many")
+	flag.IntVar(&l.Step, "step", 10, "users that come at a time")
+	flag.DurationVar(&l.Every, "every", 10*time.Second, "time of each step of the ramp")
+	flag.DurationVar(&l.Hold, "hold", 30*time.Second, "time of a measurement with all users")
+	flag.DurationVar(&l.Settle, "settle", time.Minute, "time with all users before a measurement that has no ramp")
+	flag.DurationVar(&l.Phase, "phase", 45*time.Second, "time of each phase of a backend that changes")
+	flag.StringVar(&l.Think, "think", "exp:100ms", "pause of a user after each answer, as hb has it; empty: none")
+	flag.StringVar(&o.sluice, "sluice", "bin/sluice", "the binary under test")
+	flag.StringVar(&o.out, "out", "", "directory to write the results into")
+	flag.BoolVar(&o.record, "record", false, "write the results below bench/results, into a directory named by date and machine")
+	flag.Parse()
+	o.scenes = strings.Split(*scenes, ",")
+	if _, err := fmt.Sscanf(*users, "%d..%d", &l.From, &l.To); err != nil || l.From < 1 || l.To < l.From || l.Step < 1 {
+		return o, fmt.Errorf("-users %q: write a ramp as 10..250, and -step 1 or more", *users)
+	}
+	return o, scene.Check(o.scenes)
+}
+
+func run(ctx context.Context, o options) error {
+	dir, err := os.MkdirTemp("", "sluice-overload-")
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(dir)
+	rig := &scene.Rig{Dir: dir, Rounds: o.rounds, Load: o.load, Progress: os.Stdout}
+	results := outcome.Results{When: time.Now(), Machine: proc.ReadMachine(), Method: rig.Method()}
+	if err := programs(ctx, rig, o.sluice, &results); err != nil {
+		return err
+	}
+	var failed error
+	results.Scenes, failed = scene.Run(ctx, rig, o.scenes)
+	if o.record {
+		o.out = filepath.Join("bench/results", fmt.Sprintf("%s-overload-%dcpu", results.When.UTC().Format(time.DateOnly), len(results.Machine.CPUs)))
+	}
+	if o.out == "" || len(results.Scenes) == 0 {
+		return failed
+	}
+	if err := outcome.WriteAll(o.out, results); err != nil {
+		return err
+	}
+	return failed
+}
+
+// programs builds and finds what is run, and notes the versions.
+func programs(ctx context.Context, rig *scene.Rig, sluice string, results *outcome.Results) error {
+	var err error
+	if rig.Backend, err = toolchain.Go(ctx, rig.Dir, "backend", "sluice/bench/overload/backend"); err != nil {
+		return err
+	}
+	hb, err := toolchain.Go(ctx, rig.Dir, "hb", "sluice/cmd/hb")
+	if err != nil {
+		return err
+	}
+	rig.Generator = drive.Generator{Path: hb, Dir: rig.Dir}
+	cache, err := os.UserCacheDir()
+	if err != nil {
+		cache = rig.Dir
+	}
+	rig.Cache = filepath.Join(cache, "sluice-bench")
+	names := []string{peers.Direct, peers.Sluice, peers.HAProxy, peers.Envoy}
+	found, err := peers.Find(ctx, names, peers.Tools{Sluice: sluice, Cache: rig.Cache})
+	if err != nil {
+		return err
+	}
+	rig.Programs = map[string]peers.Peer{}
+	for _, p := range found {
+		rig.Programs[p.Name] = p
+		if p.Name != peers.Direct {
+			results.Versions = append(results.Versions, outcome.Version{Name: p.Name, Version: p.Version, Missing: p.Missing})
+		}
+	}
+	return nil
+}
