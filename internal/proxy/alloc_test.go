@@ -12,6 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"sluice/internal/accesslog"
+	"sluice/internal/admission/gate"
 	"sluice/internal/config"
 	"sluice/internal/reactor"
 	"sluice/internal/segment"
@@ -24,17 +25,19 @@ type bare struct {
 	loop    *reactor.Loop
 	proxy   *Proxy
 	figures segment.LoopStats
-	server  segment.ServerStats
+	server  *segment.ServerStats
+	lobby   *lobby
 	client  int
 	backend int
 	wrap    func(*reactor.Conn) reactor.Stream // what the proxy sees of the connection to the server; nil: itself
 	buf     [64 << 10]byte
 }
 
-// newBare starts it. The access log goes to a file, or is off.
-func newBare(t testing.TB, logPath string) *bare {
+// newBare starts it. The access log goes to a file, or is off; so may the limit be.
+func newBare(t testing.TB, logPath string, limit config.Limit) *bare {
 	t.Helper()
-	b := &bare{}
+	servers := make([]segment.ServerStats, 1)
+	b := &bare{server: &servers[0], lobby: newLobby(t, servers)}
 	var err error
 	if b.loop, err = reactor.New(reactor.Options{Panicked: b.panicked}); err != nil {
 		t.Fatal(err)
@@ -56,10 +59,12 @@ func newBare(t testing.TB, logPath string) *bare {
 		t.Fatal(err)
 	}
 	cfg.Limits.Requests = 0
-	servers := upstream.NewServers()
-	farms, _ := servers.Apply(cfg, func(string, string) int { return 0 })
-	servers.Close() // nothing is resolved, and the resolver allocates
-	snapshot, err := NewSnapshot(cfg, farms, nil)
+	held := &cfg.Farms[0].Admission
+	held.Limit, held.Queue, held.Timeout = limit, heldSessions, config.Duration(24*time.Hour) // longer than any wait that is predicted
+	known := upstream.NewServers()
+	farms, _ := known.Apply(cfg, func(string, string) int { return firstSlot })
+	known.Close() // nothing is resolved, and the resolver allocates
+	snapshot, err := NewSnapshot(cfg, farms, b.lobby.apply(farms, b.loop.Now()))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -73,8 +78,8 @@ func newBare(t testing.TB, logPath string) *bare {
 	near, b.client = socketPair(t)
 	t.Cleanup(func() { unix.Close(b.client) })
 	b.on(func() {
-		pool := upstream.NewPool(b.loop, dial, nil, func(int) *segment.ServerStats { return &b.server }, new(segment.Counter))
-		b.proxy = New(b.loop, pool, nil, &b.figures, Place{})
+		pool := upstream.NewPool(b.loop, dial, nil, func(int) *segment.ServerStats { return b.server }, new(segment.Counter))
+		b.proxy = New(b.loop, pool, b.lobby.desk, &b.figures, Place{})
 		b.proxy.LogTo(log.Writer(0, &b.figures.LogDropped))
 		b.proxy.Apply(snapshot)
 		if c, err := b.loop.Adopt(near, netip.AddrPort{}); err == nil {
@@ -144,20 +149,22 @@ func TestExchangeAllocatesNothing(t *testing.T) {
 		{"large head", crlf("GET / HTTP/1.1|Host: www.example|Cookie: " + strings.Repeat("a", 6000) + "||"), crlf("HTTP/1.1 200 OK|Content-Length: 5||hello")},
 	} {
 		for _, log := range []string{"off", "file"} {
-			t.Run(c.name+", log "+log, func(t *testing.T) {
-				path := log
-				if log == "file" {
-					path = t.TempDir() + "/access.log"
-				}
-				mustAllocateNothing(t, newBare(t, path), []byte(c.request), []byte(c.response))
-			})
+			for _, limit := range []config.Limit{"off", "1"} {
+				t.Run(c.name+", log "+log+", limit "+string(limit), func(t *testing.T) {
+					path := log
+					if log == "file" {
+						path = t.TempDir() + "/access.log"
+					}
+					mustAllocateNothing(t, newBare(t, path, limit), []byte(c.request), []byte(c.response))
+				})
+			}
 		}
 	}
 }
 
 // TestPiecesAllocateNothing: bodies whose pieces come one by one.
 func TestPiecesAllocateNothing(t *testing.T) {
-	b := newBare(t, "off")
+	b := newBare(t, "off", "1")
 	steps := []struct {
 		from, to *int
 		bytes    []byte
@@ -229,20 +236,42 @@ func lengths(t *testing.T, b *bare, request, response []byte) (toServer, toClien
 }
 
 // BenchmarkExchange is a GET and its small answer, socket calls of all four sides
-// included.
+// included: without a limit, and with one that never binds.
 func BenchmarkExchange(b *testing.B) {
-	r := newBare(b, "off")
-	request := []byte(crlf("GET / HTTP/1.1|Host: www.example||"))
-	response := []byte(crlf("HTTP/1.1 200 OK|Content-Length: 5|Date: now||hello"))
-	b.ReportAllocs()
-	for b.Loop() {
-		if err := r.pass(r.client, request, r.backend, 1); err != nil {
-			b.Fatal(err)
-		}
-		if err := r.pass(r.backend, response, r.client, 1); err != nil {
-			b.Fatal(err)
-		}
+	for _, limit := range []config.Limit{"off", "2"} {
+		b.Run("limit="+string(limit), func(b *testing.B) {
+			r := newBare(b, "off", limit)
+			request := []byte(crlf("GET / HTTP/1.1|Host: www.example||"))
+			response := []byte(crlf("HTTP/1.1 200 OK|Content-Length: 5|Date: now||hello"))
+			b.ReportAllocs()
+			for b.Loop() {
+				if err := r.pass(r.client, request, r.backend, 1); err != nil {
+					b.Fatal(err)
+				}
+				if err := r.pass(r.backend, response, r.client, 1); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
 	}
+}
+
+// BenchmarkPermit is what a limit that never binds adds to an exchange: a server
+// is looked at, a permit claimed and given back.
+func BenchmarkPermit(b *testing.B) {
+	r := newBare(b, "off", "2")
+	r.on(func() {
+		p := r.proxy
+		house, server := &p.snapshot.houses[0], p.snapshot.farms[0].Servers[0]
+		b.ReportAllocs()
+		for b.Loop() {
+			if house.line.Crowded() || !p.desk.Open(server) {
+				b.Error("the limit binds")
+			}
+			permit, _ := house.line.Claim(p.desk, server, p.exec.Now())
+			house.line.End(p.desk, &permit, gate.Good, house.target, p.exec.Now())
+		}
+	})
 }
 
 // idleBytes is the most that an idle session may cost: its struct, its
@@ -258,7 +287,34 @@ func TestIdleSession(t *testing.T) {
 }
 
 func measureIdle(t *testing.T, partial string) {
-	sessions := 10_000
+	b := newBare(t, "off", "off")
+	before := inUse()
+	clients := b.idle(t, heldSessions)
+	defer closeAll(clients)
+	for _, fd := range clients {
+		unix.Write(fd, []byte(partial))
+	}
+	b.turn() // the last one has let go of its task
+	b.on(func() {
+		if tasks := len(b.proxy.spare); tasks != 1 {
+			t.Errorf("%d exchanges were made for one request at a time", tasks)
+		}
+	})
+	sessions := int64(len(clients))
+	if idle := b.figures.Idle.Load(); idle != sessions+1 {
+		t.Errorf("%d sessions are idle, want %d", idle, sessions+1)
+	}
+	if each := (inUse() - before) / sessions; each > idleBytes {
+		t.Errorf("%d bytes for each of %d idle sessions, want at most %d", each, sessions, idleBytes)
+	} else {
+		t.Logf("%d bytes for each of %d idle sessions", each, sessions)
+	}
+	runtime.KeepAlive(b)
+}
+
+// idle makes sessions that have been served and now wait, as many as the process
+// may have descriptors for, and gives their clients' ends.
+func (b *bare) idle(t *testing.T, sessions int) (clients []int) {
 	var most unix.Rlimit
 	if err := unix.Getrlimit(unix.RLIMIT_NOFILE, &most); err != nil {
 		t.Fatal(err)
@@ -270,16 +326,8 @@ func measureIdle(t *testing.T, partial string) {
 	if room := int(most.Max)/2 - 100; room < sessions {
 		sessions = room
 	}
-	b := newBare(t, "off")
 	request := []byte(crlf("GET / HTTP/1.1|Host: www.example||"))
 	response := []byte(crlf("HTTP/1.1 200 OK|Content-Length: 5|Date: now||hello"))
-	clients := make([]int, 0, sessions)
-	defer func() {
-		for _, fd := range clients {
-			unix.Close(fd)
-		}
-	}()
-	before := inUse()
 	for range sessions {
 		near, far := socketPair(t)
 		clients = append(clients, far)
@@ -294,23 +342,14 @@ func measureIdle(t *testing.T, partial string) {
 		if err := b.pass(b.backend, response, far, 1); err != nil {
 			t.Fatal(err)
 		}
-		unix.Write(far, []byte(partial))
 	}
-	b.turn() // the last one has let go of its task
-	b.on(func() {
-		if tasks := len(b.proxy.spare); tasks != 1 {
-			t.Errorf("%d exchanges were made for one request at a time", tasks)
-		}
-	})
-	if idle := b.figures.Idle.Load(); idle != int64(sessions)+1 {
-		t.Errorf("%d sessions are idle, want %d", idle, sessions+1)
+	return clients
+}
+
+func closeAll(descriptors []int) {
+	for _, fd := range descriptors {
+		unix.Close(fd)
 	}
-	if each := (inUse() - before) / int64(sessions); each > idleBytes {
-		t.Errorf("%d bytes for each of %d idle sessions, want at most %d", each, sessions, idleBytes)
-	} else {
-		t.Logf("%d bytes for each of %d idle sessions", each, sessions)
-	}
-	runtime.KeepAlive(b)
 }
 
 // inUse is the memory in use for objects and stacks.

@@ -54,7 +54,7 @@ func TestPanic(t *testing.T) {
 		{"writing the body, in the upload's task", brittle{}, brittle{writes: 2}, crlf("POST / HTTP/1.1|Host: x|Content-Length: 10||"), "hello", "", "HTTP/1.1 500 "},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			b := newBare(t, "off")
+			b := newBare(t, "off", "off")
 			near, far := socketPair(t)
 			defer unix.Close(far)
 			b.on(func() {
@@ -106,7 +106,7 @@ func (b *bare) readSome(fd int) string {
 // loop is served.
 func (b *bare) mustBeWell(t *testing.T) {
 	t.Helper()
-	f, s := &b.figures, &b.server
+	f, s := &b.figures, b.server
 	r := &sockets{t: t, loop: b.loop}
 	well := func() bool {
 		return f.Panics.Load() == 1 && f.Connections.Load() == 1 && f.Idle.Load() == 1 && f.Active.Load() == 0 &&
