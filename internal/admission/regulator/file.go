@@ -1,6 +1,7 @@
 package regulator
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -231,7 +232,7 @@ func merge(old, fresh []entry) []entry {
 		}
 	}
 	all := slices.SortedFunc(maps.Values(newest), func(a, b entry) int {
-		return b.Saved.Compare(a.Saved)
+		return cmp.Or(b.Saved.Compare(a.Saved), cmp.Compare(a.Farm, b.Farm), cmp.Compare(a.URL, b.URL))
 	})
 	all = slices.DeleteFunc(all, func(e entry) bool { return latest.Sub(e.Saved) >= keepUnused })
 	return all[:min(len(all), keepEntries)]
