@@ -120,7 +120,8 @@ func (e *edition) servesFrom() []server {
 }
 
 // releaseUnused gives back the slots of servers that are not among those to keep
-// and that no worker has a connection to: nobody writes there any more.
+// and that no worker has a connection to or a permit of: nobody writes there any
+// more.
 func releaseUnused(keep []server, shared *segment.Segment) {
 	for slot := range shared.Shape().Servers {
 		farm, url, ok := shared.ServerName(slot)
@@ -131,6 +132,9 @@ func releaseUnused(keep []server, shared *segment.Segment) {
 }
 
 func inUse(shared *segment.Segment, slot int) bool {
+	if gate := shared.Gate(slot); gate.InFlight.Load() != 0 || gate.Waiters.Load() != 0 {
+		return true
+	}
 	for worker := range shared.Shape().Workers {
 		t := shared.ServerTotals(worker, slot)
 		if t.Open.Load() > 0 || t.InFlight.Load() > 0 {

@@ -148,7 +148,7 @@ func farm(ports ...int) *config.Config {
 }
 
 // A server keeps its place. When places run out, those of servers that are gone
-// are taken, but not while a connection is open.
+// are taken, but not while a connection is open, a permit is out or a request waits.
 func TestSlots(t *testing.T) {
 	shared := newSegment(t, 3)
 	shared.Worker(1).Loops.Store(2)
@@ -176,6 +176,14 @@ func TestSlots(t *testing.T) {
 	step(full, 1, 4)
 	step("1=0 3=2", 1, 3)
 	shared.Server(1, 1, 1).Open.Dec()
+	shared.Gate(1).InFlight.Store(1) // a permit of 2: the connection is about to come
+	step(full, 1, 4)
+	step("1=0 3=2", 1, 3)
+	shared.Gate(1).InFlight.Store(0)
+	shared.Gate(1).Waiters.Store(1) // a request that may go to 2
+	step(full, 1, 4)
+	step("1=0 3=2", 1, 3)
+	shared.Gate(1).Waiters.Store(0)
 	step("1=0 4=1", 1, 4)
 }
 
