@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"testing/synctest"
 
 	"golang.org/x/sys/unix"
 )
@@ -218,6 +219,47 @@ func TestClosedLoop(t *testing.T) {
 					t.Errorf("the connection of client %s is open", client)
 				}
 			}
+		})
+	}
+}
+
+// TestGoneWhenCalled: a client leaves while a permit is on its way to its request:
+// the permit comes back, and no server hears of it.
+func TestGoneWhenCalled(t *testing.T) {
+	for _, late := range []bool{false, true} {
+		synctest.Test(t, func(t *testing.T) {
+			r := newVirtual()
+			s := newStage(t, r, &script{servers: 1, farm: []string{"admission: {limit: 1, timeout: 5s}"}})
+			defer r.finish()
+			defer s.close()
+			get := crlf("GET / HTTP/1.1|Host: x||")
+			s.mustTake(step{party: "c", does: "sends", text: get})
+			s.mustTake(step{party: "a1", does: "gets", text: get})
+			s.mustTake(step{party: "d", does: "sends", text: get})
+			s.mustTake(step{does: "counts", text: "held=1"})
+			h := s.proxy.sessions.prev.held
+			r.on(func() {
+				s.lobby.limit('a', "2", r.Now())
+				if late { // not gone: its time is over, but it was called before
+					h.until = r.Now()
+				}
+				h.s.conn.Watch(nil)
+				h.Run()
+			})
+			answer := crlf("HTTP/1.1 204 No Content|Date: now||")
+			if late {
+				s.mustTake(step{party: "a2", does: "gets", text: get})
+				s.mustTake(step{party: "a2", does: "sends", text: answer})
+				s.mustTake(step{party: "d", does: "gets", text: answer})
+				s.mustTake(step{does: "counts", text: "held=0 left=0"})
+			} else {
+				s.mustTake(step{party: "d", does: "gets event", text: "end"})
+				s.mustTake(step{does: "counts", text: "held=0 left=1"})
+				s.mustTake(step{party: "a", does: "counts", text: "ignored=1"})
+			}
+			s.mustTake(step{party: "a1", does: "sends", text: answer})
+			s.mustTake(step{party: "c", does: "gets", text: answer})
+			s.end()
 		})
 	}
 }

@@ -30,56 +30,92 @@ var splitCases = []struct {
 
 func crlf(text string) string { return strings.ReplaceAll(text, "|", "\r\n") }
 
-// TestEverySplit: wherever a stream is cut in two, the other side reads the same.
+// TestEverySplit: wherever a stream is cut in two, the other side reads the same;
+// also if the request is held meanwhile, so that its head is read anew, and called
+// when all of it has come, or between the two parts.
 func TestEverySplit(t *testing.T) {
 	for _, c := range splitCases {
-		t.Run(c.name, func(t *testing.T) {
-			wantRequest, wantResponse := "", ""
-			for cut := range max(len(c.request), len(c.response)) {
-				synctest.Test(t, func(t *testing.T) {
-					gotRequest, gotResponse := exchangeSplit(t, c.request, min(cut, len(c.request)), c.response, min(cut, len(c.response)))
-					if cut == 0 {
-						wantRequest, wantResponse = gotRequest, gotResponse
-						if !strings.Contains(gotRequest, c.has) || !strings.Contains(gotResponse, c.answered) {
-							t.Fatalf("uncut, the server reads\n%sthe client reads\n%s", gotRequest, gotResponse)
+		for _, held := range []string{"", ", held", ", held, called between"} {
+			t.Run(c.name+held, func(t *testing.T) {
+				wantRequest, wantResponse := "", ""
+				for cut := range max(len(c.request), len(c.response)) {
+					synctest.Test(t, func(t *testing.T) {
+						p := pieces{c.request, min(cut, len(c.request)), c.response, min(cut, len(c.response))}
+						gotRequest, gotResponse := p.exchange(t, held)
+						if cut == 0 {
+							wantRequest, wantResponse = gotRequest, gotResponse
+							if !strings.Contains(gotRequest, c.has) || !strings.Contains(gotResponse, c.answered) {
+								t.Fatalf("uncut, the server reads\n%sthe client reads\n%s", gotRequest, gotResponse)
+							}
 						}
-					}
-					if gotRequest != wantRequest {
-						t.Fatalf("cut at %d, the server reads\n%s\nwant\n%s", cut, gotRequest, wantRequest)
-					}
-					if gotResponse != wantResponse {
-						t.Fatalf("cut at %d, the client reads\n%s\nwant\n%s", cut, gotResponse, wantResponse)
-					}
-				})
-			}
-		})
+						if gotRequest != wantRequest {
+							t.Fatalf("cut at %d, the server reads\n%s\nwant\n%s", cut, gotRequest, wantRequest)
+						}
+						if gotResponse != wantResponse {
+							t.Fatalf("cut at %d, the client reads\n%s\nwant\n%s", cut, gotResponse, wantResponse)
+						}
+					})
+				}
+			})
+		}
 	}
 }
 
-// exchangeSplit has both messages go through, each cut once; it tells what
-// arrived.
-func exchangeSplit(t *testing.T, request string, at int, response string, responseAt int) (gotRequest, gotResponse string) {
+// pieces are two messages, and where each is cut.
+type pieces struct {
+	request    string
+	at         int
+	response   string
+	responseAt int
+}
+
+// exchange has both messages go through; it tells what arrived. To have the
+// request held, another goes before it, where one may go at once.
+func (p *pieces) exchange(t *testing.T, held string) (gotRequest, gotResponse string) {
 	r := newVirtual()
-	s := newStage(t, r, &script{servers: 1})
+	s := newStage(t, r, &script{servers: 1, farm: []string{"admission: 1"}})
 	defer r.finish()
 	defer s.close()
 	client := r.client(s)
-	client.send(request[:at])
-	r.settled(func() bool { return true })
-	client.send(request[at:])
+	if held != "" {
+		r.client(s).send(crlf("GET /first HTTP/1.1|Host: x||"))
+		synctest.Wait()
+	}
+	client.send(p.request[:p.at])
 	synctest.Wait()
+	if strings.HasSuffix(held, "between") {
+		p.call(t, s)
+	}
+	client.send(p.request[p.at:])
+	synctest.Wait()
+	if held == ", held" {
+		if n := s.loop.Held.Load(); n != 1 {
+			t.Errorf("%d requests are held", n)
+		}
+		p.call(t, s)
+	}
 	server := r.server('a', 1)
 	if server == nil {
 		return "nothing", "nothing"
 	}
 	text, _ := server.received()
 	gotRequest = readRequest(text)
-	server.send(response[:responseAt])
+	server.send(p.response[:p.responseAt])
 	synctest.Wait()
-	server.send(response[responseAt:])
+	server.send(p.response[p.responseAt:])
 	synctest.Wait()
 	text, _ = client.received()
 	return gotRequest, readResponses(text)
+}
+
+// call answers the request that went before.
+func (p *pieces) call(t *testing.T, s *stage) {
+	server := s.rig.server('a', 1)
+	if err := s.expect(server, crlf("GET /first HTTP/1.1|Host: x||")); err != nil {
+		t.Error(err)
+	}
+	server.send(crlf("HTTP/1.1 204 No Content||"))
+	synctest.Wait()
 }
 
 func readRequest(text string) string {
