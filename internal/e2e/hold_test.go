@@ -312,7 +312,7 @@ func TestLimitOutlivesSluice(t *testing.T) {
 	t.Parallel()
 	b := testkit.Serve(t, testkit.Answering(ok))
 	state := filepath.Join(shortDir(t), "limits.json")
-	learned := fmt.Sprintf(`{"version":1,"servers":[{"farm":"app","url":%q,"saved":%q,"kind":"adaptive","state":{"centre":7,"supported":7}}]}`,
+	learned := fmt.Sprintf(`{"version":1,"servers":[{"farm":"app","url":%q,"saved":%q,"kind":"adaptive","state":{"centre":7,"supported":2}}]}`,
 		b.URL(), time.Now().Format(time.RFC3339))
 	if err := os.WriteFile(state, []byte(learned), 0o600); err != nil {
 		t.Fatal(err)
