@@ -64,7 +64,7 @@ func newBare(t testing.TB, logPath string, limit config.Limit) *bare {
 	known := upstream.NewServers()
 	farms, _ := known.Apply(cfg, func(string, string) int { return firstSlot })
 	known.Close() // nothing is resolved, and the resolver allocates
-	snapshot, err := NewSnapshot(cfg, farms, b.lobby.apply(farms, b.loop.Now()))
+	snapshot, err := NewSnapshot(cfg, farms, b.lobby.apply(farms, b.loop.Clock()))
 	if err != nil {
 		t.Fatal(err)
 	}
