@@ -225,21 +225,82 @@ func TestBackAgain(t *testing.T) {
 			w.served(free, 0)
 		})
 	}
-	t.Run("in the middle of a look", func(t *testing.T) {
-		w := stage(t)
-		p := w.workers[0]
-		p.state(0).Fail(w.now, time.Second)
-		w.ask(wish{only: 1})
-		free := w.ask(wish{only: -1})
-		w.shared.Gate(1).Limit.Store(2)
-		other := w.ask(wish{only: 1})
-		third := w.ask(wish{only: -1})
-		w.meanwhile = func(*process, int) { p.state(0).Succeed() }
-		w.look(p)
-		w.served(free, 1)
-		w.served(other, -1)
-		w.served(third, 0)
-	})
+	for name, serves := range map[string]func(w *world, at1 *request){
+		"in the middle of a look":     func(w *world, _ *request) { w.look(w.workers[0]) },
+		"while a permit is handed on": func(w *world, at1 *request) { w.end(at1) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := stage(t)
+			p := w.workers[0]
+			p.state(0).Fail(w.now, time.Second)
+			at1 := w.ask(wish{only: 1})
+			first, second := w.ask(wish{only: -1}), w.ask(wish{only: -1})
+			w.shared.Gate(1).Limit.Store(2)
+			if name == "while a permit is handed on" {
+				w.shared.Gate(1).Limit.Store(1)
+			}
+			w.meanwhile = func(*process, int) {
+				if p.locked() && w.shared.Gate(1).InFlight.Load() < w.shared.Gate(1).Limit.Load() { // about to claim
+					p.state(0).Succeed()
+				}
+			}
+			serves(w, at1)
+			w.served(first, 1)
+			w.served(second, 0)
+		})
+	}
+}
+
+// TestSlowToAnswer: a permit that was left to a worker that does not come for it is
+// taken with the next.
+func TestSlowToAnswer(t *testing.T) {
+	w := stage(t)
+	w.workers[0].byFarm[0].bySlot[0].turn = ownTurns - 1
+	w.shared.Gate(0).Limit.Store(2)
+	one, two := w.ask(wish{only: 0}), w.ask(wish{only: 0})
+	a, b := w.ask(wish{only: 0}), w.ask(wish{only: 0})
+	other := w.ask(wish{worker: 1, only: 0})
+	w.end(one)
+	if w.rung() != other.p {
+		t.Fatal("the tenth permit is not the other worker's")
+	}
+	w.end(two)
+	w.served(a, 0)
+	w.served(b, 0)
+	w.settle()
+	w.served(other, -1)
+}
+
+// TestFigures: what the line says of who waits, and for how long that was.
+func TestFigures(t *testing.T) {
+	w := stage(t)
+	w.ask(wish{only: 0})
+	f := w.shared.Line(0, 0)
+	var a, b *request
+	for _, step := range []struct {
+		does           string
+		do             func()
+		waiting, bound int64
+	}{
+		{"nobody waits", func() {}, 0, 0},
+		{"one joins", func() { a = w.ask(wish{only: 0}) }, 1, 0},
+		{"another joins", func() { b = w.ask(wish{only: 0}) }, 2, 10},
+		{"one leaves", func() { w.leave(a) }, 1, 20},
+		{"the other leaves", func() { w.leave(b) }, 0, 30},
+		{"nobody waits any more", func() {}, 0, 30},
+		{"one joins again", func() { a = w.ask(wish{only: 0}) }, 1, 30},
+		{"a reload", func() { w.workers[0].apply(w.farms) }, 1, 40},
+		{"it leaves", func() { w.leave(a) }, 0, 50},
+	} {
+		step.do()
+		if n, bound := f.Waiting.Load(), int64(f.Bound.Load()); n != step.waiting || bound != step.bound {
+			t.Errorf("%s: %d wait, bound for %d ns, want %d and %d", step.does, n, bound, step.waiting, step.bound)
+		}
+		if n := w.shared.Line(0, 1).Waiting.Load(); n != 0 {
+			t.Errorf("%s: %d wait for the other server", step.does, n)
+		}
+		w.now += 10
+	}
 }
 
 // TestFailed: a server that has just failed gets none of those who may go elsewhere,
