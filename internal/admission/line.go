@@ -31,7 +31,7 @@ type server struct {
 	figures *segment.LineStats
 	shown   int  // how many wait for it, as others see it
 	avoided bool // it failed lately, and others have not
-	turn    int  // counts permits that were given back while somebody here waited
+	turn    int  // counts permits that were given back while requests here and elsewhere waited
 }
 
 // Waiter is one request that waits. The fields of the first group are set before
@@ -123,6 +123,11 @@ func (l *Line) Look(d *Desk, now int64) {
 
 // handOn gives on a permit that has been given back while this worker had requests
 // waiting for it: nine times here, the tenth time to another worker.
+//
+// What was left to another stays free until it comes for it, which takes some
+// microseconds, or milliseconds if it is busy: if the next permit's end took that
+// too, a busy worker would let nobody else in, ever. One permit is left free at
+// most, however slow the other is.
 func (l *Line) handOn(d *Desk, slot int, now int64) {
 	l.mu.Lock()
 	defer l.unlock(d)
@@ -130,13 +135,17 @@ func (l *Line) handOn(d *Desk, slot int, now int64) {
 		return // it went in a reload meanwhile, which looked for whom to leave it to
 	}
 	s := l.bySlot[slot]
-	others := s.gate.Waiters.Load() &^ d.worker
-	if s.turn++; others != 0 && s.turn%ownTurns == 0 {
-		d.ringOne(others)
-		return
+	keep := int64(0)
+	if others := s.gate.Waiters.Load() &^ d.worker; others != 0 {
+		if s.turn++; s.turn%ownTurns == 0 {
+			d.ringOne(others)
+			keep = 1
+		} else if gate.Free(s.gate) > 1 {
+			keep = 1
+		}
 	}
 	l.settle(d, now) // s may have failed just now
-	for l.serveOne(d, s, now) {
+	for gate.Free(s.gate) > keep && l.serveOne(d, s, now) {
 	}
 	l.settle(d, now)
 	l.passOn(d, s) // who waited here may have gone meanwhile
@@ -145,9 +154,11 @@ func (l *Line) handOn(d *Desk, slot int, now int64) {
 // ownTurns: of so many permits that two workers wait for, one goes to the other.
 const ownTurns = 10
 
-// passOn has another worker look after a permit of s that nobody here needs.
+// passOn has another worker look after a permit of s if nobody here waits for it.
+// While somebody does, whoever made it free looks after it.
 func (l *Line) passOn(d *Desk, s *server) {
-	if others := s.gate.Waiters.Load() &^ d.worker; others != 0 && gate.Open(s.gate) {
+	others := s.gate.Waiters.Load() &^ d.worker
+	if others != 0 && gate.Open(s.gate) && l.queue.Waiting(s.Slot) == 0 {
 		d.ringOne(others)
 	}
 }

@@ -251,22 +251,44 @@ func TestBackAgain(t *testing.T) {
 	}
 }
 
-// TestSlowToAnswer: a permit that was left to a worker that does not come for it is
-// taken with the next.
+// TestSlowToAnswer: what is left to a worker stays free until it comes for it, but
+// one permit at most, and nobody waits for it who is rung.
 func TestSlowToAnswer(t *testing.T) {
+	const permits = 20
 	w := stage(t)
-	w.workers[0].byFarm[0].bySlot[0].turn = ownTurns - 1
-	w.shared.Gate(0).Limit.Store(2)
-	one, two := w.ask(wish{only: 0}), w.ask(wish{only: 0})
-	a, b := w.ask(wish{only: 0}), w.ask(wish{only: 0})
-	other := w.ask(wish{worker: 1, only: 0})
-	w.end(one)
-	if w.rung() != other.p {
-		t.Fatal("the tenth permit is not the other worker's")
+	w.farms[0].queue = 1000
+	w.workers[0].apply(w.farms)
+	w.shared.Gate(0).Limit.Store(permits)
+	var held, own []*request
+	for range permits {
+		held = append(held, w.ask(wish{only: 0}))
 	}
-	w.end(two)
-	w.served(a, 0)
-	w.served(b, 0)
+	for range 5 * ownTurns {
+		own = append(own, w.ask(wish{only: 0}))
+	}
+	other := w.ask(wish{worker: 1, only: 0})
+	free := func() int64 { return gate.Free(w.shared.Gate(0)) }
+	for i := range 3 * ownTurns {
+		if i < permits {
+			w.end(held[i])
+		} else {
+			w.end(own[i-permits])
+		}
+		want := int64(0)
+		if i+1 >= ownTurns {
+			want = 1
+		}
+		if free() != want {
+			t.Fatalf("%d permits are free after %d were given back, want %d", free(), i+1, want)
+		}
+	}
+	if w.rung() != other.p {
+		t.Fatal("the other worker is not rung")
+	}
+	w.look(w.workers[0]) // as when the supervisor rings
+	if free() != 0 {
+		t.Errorf("%d permits are free after a look", free())
+	}
 	w.settle()
 	w.served(other, -1)
 }

@@ -19,6 +19,8 @@
 package gate
 
 import (
+	"math"
+
 	"sluice/internal/segment"
 )
 
@@ -44,11 +46,18 @@ func (p *Permit) Out() bool { return p.gate != nil }
 // Since is when the permit was claimed, CLOCK_MONOTONIC ns.
 func (p *Permit) Since() int64 { return p.since }
 
-// Open reports whether a permit may be had at the moment.
-func Open(g *segment.Gate) bool {
+// Free is how many permits may be had at the moment: not above 0 if there is none,
+// very many without a limit.
+func Free(g *segment.Gate) int64 {
 	limit := g.Limit.Load()
-	return limit == 0 || g.InFlight.Load() < limit
+	if limit == 0 {
+		return math.MaxInt64
+	}
+	return limit - g.InFlight.Load()
 }
+
+// Open reports whether a permit may be had at the moment.
+func Open(g *segment.Gate) bool { return Free(g) > 0 }
 
 // Claim takes a permit if there is one. mine is the account of the calling loop,
 // now its time, CLOCK_MONOTONIC ns.
