@@ -159,8 +159,8 @@ func (r *Running) startDatabase(ctx context.Context, t *Tools, dir string, port 
 			return err
 		}
 	}
-	make := t.as(t.initdb, "--no-sync", "--auth=trust", "--username=shop", "--encoding=UTF8", "--locale=C", "-D", r.data)
-	if err := command(ctx, make...); err != nil {
+	prepare := t.as(t.initdb, "--no-sync", "--auth=trust", "--username=shop", "--encoding=UTF8", "--locale=C", "-D", r.data)
+	if err := command(ctx, prepare...); err != nil {
 		return err
 	}
 	run := t.as(t.postgres, "-D", r.data, "-h", "127.0.0.1", "-p", strconv.Itoa(port), "-k", "", "-N", strconv.Itoa(Threads+10))

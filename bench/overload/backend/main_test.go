@@ -40,7 +40,7 @@ func load(b *backend, users int, long time.Duration) Cut {
 			}
 		})
 	}
-	time.Sleep(long)
+	<-time.After(long)
 	c := b.figures.cut(b.now())
 	all.Wait()
 	return c

@@ -13,7 +13,7 @@ import (
 )
 
 // appLimits are tried to find the best fixed limit of the application.
-var appLimits = []int{2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 128}
+var appLimits = []int{2, 4, 8, 16, 32, 64}
 
 // application is the scene with a real application (package app).
 func application() play {

@@ -17,7 +17,7 @@ const (
 	flat      = "servers:10.9,32"
 	wide      = "servers:5000,100000"
 	cliff     = "cliff:16,0.03,60,600"
-	cliffBest = 60
+	cliffBest = 62
 )
 
 // plays are the scenes in the order they are played.
@@ -50,7 +50,7 @@ func plays() []play {
 			turn: shift, judge: judgeShift,
 		},
 		{
-			name: "hang", title: "the backend hangs, and recovers; 100 requests may wait, 2 s each",
+			name: "hang", title: "the backend hangs, and recovers; 600 users, of whom 250 may wait, 2 s each",
 			backend: model("-curve", blog), contenders: []contender.Contender{contender.Learning},
 			asks: contender.Asks{Queue: hangQueue, Timeout: hangTimeout},
 			turn: hang, judge: judgeHang,
@@ -158,7 +158,7 @@ func judgeShift(_ *Rig, s *outcome.Scene) {
 func shift(ctx context.Context, r *Rig, s *stage) (outcome.Round, error) {
 	down, up := r.Load.Settle, r.Load.Settle+r.Load.Phase
 	end := up + r.Load.Phase
-	round, err := r.course(ctx, s, end, []change{{down, curve(halved)}, {up, curve(blog)}})
+	round, err := r.course(ctx, s, r.Load.To, r.Load.Think, end, []change{{down, curve(halved)}, {up, curve(blog)}})
 	if err != nil {
 		return round, err
 	}
@@ -186,8 +186,12 @@ func best(text string) (float64, error) {
 }
 
 // In the scene "hang" so many requests may wait, so long; the backend hangs for hangFor.
+// While it works, about 180 of the users' requests wait; once it hangs, 300 more come
+// than may.
 const (
-	hangQueue   = 100
+	hangUsers   = 600
+	hangThink   = "exp:1s"
+	hangQueue   = 250
 	hangTimeout = 2 * time.Second
 	hangFor     = 15 * time.Second
 	hangMargin  = 0.5 // seconds that a refusal may come late on a busy machine
@@ -198,7 +202,7 @@ const (
 func hang(ctx context.Context, r *Rig, s *stage) (outcome.Round, error) {
 	stop, resume := r.Load.Settle, r.Load.Settle+hangFor
 	end := resume + r.Load.Phase
-	round, err := r.course(ctx, s, end, []change{{stop, curve("hang")}, {resume, curve(blog)}})
+	round, err := r.course(ctx, s, hangUsers, hangThink, end, []change{{stop, curve("hang")}, {resume, curve(blog)}})
 	if err != nil {
 		return round, err
 	}

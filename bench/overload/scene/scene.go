@@ -259,15 +259,15 @@ type change struct {
 	order string // as curve=hang
 }
 
-// course lets all users come at once, changes the backend under them, and looks at it
-// every second.
-func (r *Rig) course(ctx context.Context, s *stage, long time.Duration, changes []change) (outcome.Round, error) {
+// course lets so many users come at once, changes the backend under them, and looks at
+// it every second.
+func (r *Rig) course(ctx context.Context, s *stage, n int, think string, long time.Duration, changes []change) (outcome.Round, error) {
 	var cuts []drive.Cut
 	events := s.control.Cuts(&cuts, every(time.Second, int(long/time.Second)))
 	for _, c := range changes {
 		events = append(events, drive.Event{At: c.at, Do: func(ctx context.Context) error { return s.control.Set(ctx, c.order) }})
 	}
-	users := drive.Users{URL: contender.URL(s.ports[0]), From: r.Load.To, To: r.Load.To, Every: long, Think: r.Load.Think}
+	users := drive.Users{URL: contender.URL(s.ports[0]), From: n, To: n, Every: long, Think: think}
 	reports, err := r.Generator.Run(ctx, []drive.Users{users}, events)
 	if err != nil {
 		return outcome.Round{}, err
