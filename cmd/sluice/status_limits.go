@@ -137,9 +137,9 @@ func limitText(a *admin.AdmissionStatus) string {
 	return whole(a.Limit)
 }
 
-// throughput is good responses per second, "-" if the controller does not measure.
+// throughput is good responses per second, "-" if nobody counts.
 func throughput(a *admin.AdmissionStatus) string {
-	if a.Kind == "fixed" || a.Kind == "off" {
+	if a.Kind == "off" {
 		return "-"
 	}
 	return perSecond(a.Throughput)

@@ -51,7 +51,7 @@ type AdmissionStatus struct {
 	Waiting    int               `json:"waiting"`    // may go to this server; one that may go to several counts for each
 	Half       string            `json:"half"`       // up or down while the controller probes, else level
 	Centre     float64           `json:"centre"`     // the limit without its dither
-	Throughput float64           `json:"throughput"` // good responses per second, smoothed; 0 if kind is fixed or off
+	Throughput float64           `json:"throughput"` // good responses per second, smoothed; 0 if kind is off
 	Elasticity float64           `json:"elasticity"` // dlnX/dlnn: what one per cent more at once brings, in per cent
 	Evidence   float64           `json:"evidence"`   // 1/variance of the elasticity; 0: nothing is known
 	Reason     string            `json:"reason"`     // of the last move; empty before the first

@@ -193,8 +193,8 @@ func TestMetricsTellLimits(t *testing.T) {
 		}
 	}
 	v.limits.Servers[0].Kind = "fixed"
-	if body := scrape(t, v); strings.Contains(body, "sluice_throughput{") || !strings.Contains(body, "sluice_limit{") {
-		t.Error("a fixed limit measures no throughput, and is shown all the same")
+	if body := scrape(t, v); strings.Contains(body, "sluice_elasticity{") || !strings.Contains(body, "sluice_throughput{") || !strings.Contains(body, "sluice_limit{") {
+		t.Error("a fixed limit has no elasticity, but a throughput, and is shown all the same")
 	}
 	v.limits.Servers[0].Reason = ""
 	if want := fmt.Sprintf("sluice_limit_reason"+with+"1", `reason="none"`); !strings.Contains(scrape(t, v), want) {

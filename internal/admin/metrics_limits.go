@@ -23,13 +23,12 @@ var limitMetrics = []metric[LimitView]{
 		func(l *LimitView) float64 { return float64(l.Limit) }),
 	gauge("sluice_limit_centre", "The limit without its dither: the controller's opinion.", serverLabels,
 		func(l *LimitView) float64 { return l.Centre }),
+	gauge("sluice_throughput", "Good responses of the server per second, smoothed over two seconds.", serverLabels,
+		func(l *LimitView) float64 { return l.Throughput }),
 }
 
-// learnedMetrics are about servers whose limit is learned. For others the rate of
-// sluice_permits_total{outcome="good"} is the throughput.
+// learnedMetrics are about servers whose limit is learned.
 var learnedMetrics = []metric[LimitView]{
-	gauge("sluice_throughput", "Good responses of the server per second, smoothed, as the controller sees them.", serverLabels,
-		func(l *LimitView) float64 { return l.Throughput }),
 	gauge("sluice_elasticity", "Per cent more throughput that one per cent more requests at once would bring. 0 if sluice_limit_evidence is 0.", serverLabels,
 		func(l *LimitView) float64 { return l.Elasticity }),
 	gauge("sluice_limit_evidence", "1 divided by the variance of sluice_elasticity. 0: nothing is known.", serverLabels,

@@ -88,7 +88,7 @@ func limitView(v *regulator.ServerView) admin.LimitView {
 		Farm: v.Farm, URL: v.URL, Slot: v.Slot,
 		Kind: string(v.Settings.Kind), Min: v.Settings.Min, Max: v.Settings.Max, Target: v.Settings.Target,
 		Limit: d.Limit, InFlight: v.InFlight, Waiting: v.Waiting, Half: d.Half.String(),
-		Centre: d.Centre, Throughput: d.Throughput, Elasticity: d.Elasticity, Evidence: d.Evidence,
+		Centre: d.Centre, Throughput: v.Rate, Elasticity: d.Elasticity, Evidence: d.Evidence,
 		Moves: map[string]uint64{},
 	}
 	for reason, n := range v.Counts {

@@ -18,7 +18,8 @@ type server struct {
 	decision   limit.Decision
 	audit      audit
 	moves      moves
-	unkept     bool // a move came after what was learned had been kept
+	rate       float64 // good permits per second, smoothed over rateOver
+	unkept     bool    // a move came after what was learned had been kept
 
 	stepped    time.Duration // when the last step was, CLOCK_MONOTONIC
 	last, next account       // at the last step; room for the next one
@@ -50,9 +51,13 @@ func newServer(shared *segment.Segment, s Server, learned limit.State, now time.
 // has seen of it.
 func (s *server) inherit(old *server) {
 	centre := s.moves.centre
-	s.moves = old.moves
+	s.moves, s.rate = old.moves, old.rate
 	s.moves.centre = centre
 }
+
+// rateOver is how long the throughput that an operator sees remembers, s. The
+// controller's own is none to show: it stands still while the limit does not bind.
+const rateOver = 2
 
 // due says whether it is time to look at s. One that is quiet shows by its gate
 // alone when that is over.
@@ -69,6 +74,7 @@ func (r *Regulator) stepServer(s *server, now time.Duration, wall time.Time) (wa
 	if sample.Span <= 0 {
 		return 0
 	}
+	s.rate += (float64(sample.Good)/sample.Span - s.rate) * -math.Expm1(-sample.Span/rateOver)
 	was := s.decision.Limit
 	s.decision = s.controller.Step(wall, sample) // 2
 	s.enforce()

@@ -19,6 +19,7 @@ type View struct {
 type ServerView struct {
 	Server
 	Decision limit.Decision
+	Rate     float64                 // good permits per second, smoothed over two seconds
 	InFlight int                     // permits claimed, at the last step
 	Waiting  int                     // requests that may go to this server, at the last step
 	Moves    []Move                  // oldest first, the last 128
@@ -47,7 +48,7 @@ func (r *Regulator) View() View {
 	v := View{Leaks: r.leaks, Stranded: r.stranded, Servers: make([]ServerView, len(r.servers))}
 	for i, s := range r.servers {
 		v.Servers[i] = ServerView{
-			Server: s.Server, Decision: s.decision, InFlight: int(s.last.inFlight), Waiting: int(s.last.waiting),
+			Server: s.Server, Decision: s.decision, Rate: s.rate, InFlight: int(s.last.inFlight), Waiting: int(s.last.waiting),
 			Moves: s.moves.oldestFirst(), Counts: maps.Clone(s.moves.counts),
 		}
 	}
