@@ -218,7 +218,7 @@ func (w *world) finish() {
 // waits before an open gate, and everybody is called once or taken out.
 func TestModel(t *testing.T) {
 	seen := map[string]int{}
-	for seed := range uint64(40) {
+	for seed := range uint64(30) {
 		t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) {
 			w := newWorld(t, seed, worldWorkers)
 			defer w.close()
