@@ -123,6 +123,17 @@ func TestLiars(t *testing.T) {
 		{"one in three always", func(s *sim) func(int) bool {
 			return func(int) bool { return s.rng.Float64() < 0.33 }
 		}, 51, 0.85},
+		{"one in five always", func(s *sim) func(int) bool {
+			return func(int) bool { return s.rng.Float64() < 0.2 }
+		}, 51, 0.93},
+		{"one in three always, and slow", func(s *sim) func(int) bool {
+			s.curve = usl(blogLambda/10, blogSigma, blogKappa)
+			return func(int) bool { return s.rng.Float64() < 0.33 }
+		}, 51, 0.85},
+		{"one in three always, and not so slow", func(s *sim) func(int) bool {
+			s.curve = usl(blogLambda/3, blogSigma, blogKappa)
+			return func(int) bool { return s.rng.Float64() < 0.33 }
+		}, 51, 0.9},
 		{"one in twenty always", func(s *sim) func(int) bool {
 			return func(int) bool { return s.rng.Float64() < 0.05 }
 		}, 51, 0.93},

@@ -14,6 +14,10 @@ const (
 	failedLeast   = 3
 	failedSeconds = 0.2 // and one mean response time: the window in which failures are counted
 	failedTries   = 3   // steps down after which failures should have become fewer
+	failedSame    = 0.8 // of what failed after the first step: that is not fewer
+	failedSure    = 300 // answers after which it is known that no more fail than should
+	failedMore    = 1.5 // times what usually fails, up to
+	failedMost    = 0.9 // of the answers: more than that is an outage
 )
 
 // guard reacts at once to what evidence would learn too slowly.
@@ -28,13 +32,30 @@ type guard struct {
 // window is a stretch of time in which the limit bound.
 type window struct{ seconds, good, expected float64 }
 
-// failures are judged in windows, since one failure is no sign of load.
+// failures are judged in windows, since one failure is no sign of load. When there
+// are too many the limit gives way by steps, which is a bout. What follows a step
+// adds up until it is clear whether they are still too many, and a bout that did
+// not help is taken back.
 type failures struct {
-	seconds, good, failed float64 // of the window
-	tries                 int     // steps down in this bout
-	part                  float64 // of failed completions, when the bout began
-	from                  float64 // centre when the bout began
-	unrelated             bool    // they did not fall with the limit; until they end
+	seconds float64 // of the window
+	window  answers
+	since   answers // since the last step or verdict
+	tries   int     // steps down in this bout
+	from    float64 // highest centre of the bout
+	first   float64 // part that failed after the first step
+	usual   float64 // part that fails whatever the limit is, as far as is known
+}
+
+// answers are counted by how they ended.
+type answers struct{ good, failed float64 }
+
+func (a answers) all() float64  { return a.good + a.failed }
+func (a answers) part() float64 { return a.failed / max(1, a.all()) }
+
+// exceed reports whether clearly more failed than a part.
+func (a answers) exceed(part float64) bool {
+	noise := 3 * math.Sqrt(part*(1-part)*a.all())
+	return a.failed >= failedLeast && a.failed > part*a.all()+noise
 }
 
 // react looks for the end of an outage, for failures, then for a collapse.
@@ -43,8 +64,8 @@ func (a *adaptive) react(s Sample) Reason {
 		return a.recover()
 	}
 	a.guard.seconds += s.Span
-	a.guard.good += float64(s.Good)
-	a.guard.failed += float64(s.Failed)
+	a.guard.window.good += float64(s.Good)
+	a.guard.window.failed += float64(s.Failed)
 	if a.guard.seconds >= max(failedSeconds, a.mean) {
 		if reason := a.judgeFailures(); reason != Hold {
 			return reason
@@ -56,36 +77,59 @@ func (a *adaptive) react(s Sample) Reason {
 // judgeFailures ends a window of failures.
 func (a *adaptive) judgeFailures() Reason {
 	f := &a.guard.failures
-	good, failed := f.good, f.failed
-	f.seconds, f.good, f.failed = 0, 0, 0
-	part := failed / max(1, good+failed)
-	noise := 3 * math.Sqrt(failedPart*(1-failedPart)*(good+failed))
-	if failed < failedLeast || failed <= failedPart*(good+failed)+noise {
-		if good > 0 {
-			*f = failures{}
+	window := f.window
+	f.since.good += window.good
+	f.since.failed += window.failed
+	f.seconds, f.window = 0, answers{}
+	most := max(failedPart, min(failedMore*f.usual, failedMost))
+	switch part := f.since.part(); {
+	case !window.exceed(most) && (f.tries == 0 || !f.since.exceed(most)):
+		if f.since.all() >= failedSure {
+			f.settle()
 		}
 		return Hold
-	}
-	if f.unrelated && part < max(1.5*f.part, 0.9) {
-		return Hold
-	}
-	if f.tries == 0 || f.unrelated {
-		*f = failures{part: part, from: a.centre}
-	}
-	if good > 0 && f.tries >= failedTries && part > 0.8*f.part {
-		f.unrelated = true
+	case window.good > 0 && f.tries >= failedTries && part > failedSame*f.first:
+		*f = failures{from: f.from, usual: part}
 		a.moveTo(f.from)
 		return Unrelated
+	default:
+		return a.giveWay(part)
 	}
-	if part > 0.9 && a.guard.before == 0 {
-		a.guard.before = f.from
+}
+
+// giveWay is one more step down.
+func (a *adaptive) giveWay(part float64) Reason {
+	f := &a.guard.failures
+	if f.tries == 0 {
+		f.from = 0
+	}
+	if f.tries == 1 {
+		f.first = part
 	}
 	f.tries++
+	f.from = max(f.from, a.centre)
+	f.since = answers{}
+	if part > failedMost && a.guard.before == 0 {
+		a.guard.before = f.from
+	}
 	if a.centre <= a.min {
 		return Hold
 	}
 	a.moveTo(a.centre * backOff)
 	return Failures
+}
+
+// settle ends a bout: no more fail than should. What still fails would do so at
+// any limit.
+func (f *failures) settle() {
+	part := f.since.part()
+	if part < failedPart/2 {
+		part = 0
+	}
+	if f.tries > 0 || part < f.usual {
+		f.usual = part
+	}
+	f.tries, f.since = 0, answers{}
 }
 
 // judgeThroughput holds windows in which the limit bound against what the server
