@@ -128,3 +128,31 @@ func TestRotationAllocatesNothing(t *testing.T) {
 		t.Errorf("%v allocations for a turn", n)
 	}
 }
+
+// TestTriedSlots: as slots, the set must not keep a request from a server that it
+// has not been sent to.
+func TestTriedSlots(t *testing.T) {
+	for _, c := range []struct {
+		name  string
+		slots []int // of servers a, b, c …
+		tried string
+		want  uint64
+	}{
+		{"none", []int{2, 3}, "", 0},
+		{"by slot, not by place", []int{5, 3}, "a", 1 << 5},
+		{"all", []int{5, 3}, "ab", 1<<5 | 1<<3},
+		{"modulo 64", []int{70, 3}, "a", 1 << 6},
+		{"a number that two share, one of them not tried", []int{70, 6, 3}, "ac", 1 << 3},
+		{"a number that two share, both tried", []int{70, 6, 3}, "ab", 1 << 6},
+	} {
+		f, tried := farmWith(make([]int, len(c.slots))...), Tried(0)
+		for i, s := range f.Servers {
+			if s.Slot = c.slots[i]; strings.Contains(c.tried, s.URL) {
+				tried = tried.With(s)
+			}
+		}
+		if got := tried.Slots(f); got != c.want {
+			t.Errorf("%s: %b, want %b", c.name, got, c.want)
+		}
+	}
+}
