@@ -10,6 +10,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"flag"
 	"fmt"
 	"os"
@@ -40,35 +41,42 @@ type options struct {
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	o, err := parse()
+	o, err := parse(os.Args[1:])
 	if err == nil {
 		err = run(ctx, o)
 	}
-	if err != nil {
+	if err != nil && !errors.Is(err, flag.ErrHelp) {
 		fmt.Fprintln(os.Stderr, "overload:", err)
 		os.Exit(1)
 	}
 }
 
-func parse() (options, error) {
+// parse reads the command line.
+func parse(args []string) (options, error) {
 	var o options
 	l := &o.load
-	scenes := flag.String("scenes", strings.Join(scene.Names(), ","), "which scenes")
-	flag.IntVar(&o.rounds, "rounds", 3, "rounds of each scene; entrants that no target is about have one")
-	users := flag.String("users", "10..250", "from how many to how many")
-	flag.IntVar(&l.Step, "step", 10, "users that come at a time")
-	flag.DurationVar(&l.Every, "every", 10*time.Second, "time of each step of the ramp")
-	flag.DurationVar(&l.Hold, "hold", 30*time.Second, "time of a measurement with all users")
-	flag.DurationVar(&l.Settle, "settle", time.Minute, "time with all users before a measurement that has no ramp")
-	flag.DurationVar(&l.Phase, "phase", 45*time.Second, "time of each phase of a backend that changes")
-	flag.StringVar(&l.Think, "think", "exp:100ms", "pause of a user after each answer, as hb has it; empty: none")
-	flag.StringVar(&o.sluice, "sluice", "bin/sluice", "the binary under test")
-	flag.StringVar(&o.out, "out", "", "directory to write the results into")
-	flag.BoolVar(&o.record, "record", false, "write the results below bench/results, into a directory named by date and machine")
-	flag.Parse()
+	f := flag.NewFlagSet("overload", flag.ContinueOnError)
+	scenes := f.String("scenes", strings.Join(scene.Names(), ","), "which scenes")
+	f.IntVar(&o.rounds, "rounds", 3, "rounds of each scene; entrants that no target is about have one")
+	users := f.String("users", "10..250", "from how many to how many")
+	f.IntVar(&l.Step, "step", 10, "users that come at a time")
+	f.DurationVar(&l.Every, "every", 10*time.Second, "time of each step of the ramp")
+	f.DurationVar(&l.Hold, "hold", 20*time.Second, "time of a measurement with all users")
+	f.DurationVar(&l.Settle, "settle", time.Minute, "time with all users before a measurement that has no ramp")
+	f.DurationVar(&l.Phase, "phase", 45*time.Second, "time of each phase of a backend that changes")
+	f.StringVar(&l.Think, "think", "exp:100ms", "pause of a user after each answer, as hb has it; empty: none")
+	f.StringVar(&o.sluice, "sluice", "bin/sluice", "the binary under test")
+	f.StringVar(&o.out, "out", "", "directory to write the results into")
+	f.BoolVar(&o.record, "record", false, "write the results below bench/results, into a directory named by date and machine")
+	if err := f.Parse(args); err != nil {
+		return o, err
+	}
 	o.scenes = strings.Split(*scenes, ",")
-	if _, err := fmt.Sscanf(*users, "%d..%d", &l.From, &l.To); err != nil || l.From < 1 || l.To < l.From || l.Step < 1 {
-		return o, fmt.Errorf("-users %q: write a ramp as 10..250, and -step 1 or more", *users)
+	if _, err := fmt.Sscanf(*users, "%d..%d", &l.From, &l.To); err != nil || l.From < 1 || l.To <= l.From || l.Step < 1 {
+		return o, fmt.Errorf("-users %q -step %d: write a ramp as 10..250, and a step of 1 or more", *users, l.Step)
+	}
+	if o.rounds < 1 || min(l.Every, l.Hold, l.Settle, l.Phase) < time.Second {
+		return o, errors.New("-rounds begins at 1, and -every, -hold, -settle and -phase at 1s")
 	}
 	return o, scene.Check(o.scenes)
 }

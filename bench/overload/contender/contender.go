@@ -155,10 +155,10 @@ func (r *Running) Stop() {
 	}
 }
 
-// Ready waits until the answer on a port is 200, at most 20 s. A process that ends
+// Ready waits until the answer on a port is 200, at most a minute. A process that ends
 // before that ends the waiting; nil: there is none to watch.
 func Ready(ctx context.Context, port int, process *proc.Process) error {
-	const within, askEvery = 20 * time.Second, 20 * time.Millisecond
+	const within, askEvery = time.Minute, 20 * time.Millisecond
 	ctx, cancel := context.WithTimeout(ctx, within)
 	defer cancel()
 	var ended <-chan struct{}

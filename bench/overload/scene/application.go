@@ -40,7 +40,7 @@ func findBest(ctx context.Context, r *Rig, p *play, s *outcome.Scene) error {
 	for _, n := range appLimits {
 		trial := *p
 		trial.turn = settled("")
-		round, err := r.turn(ctx, trial, contender.Fixed(n))
+		round, err := r.give(ctx, trial, contender.Fixed(n))
 		if err != nil {
 			return err
 		}

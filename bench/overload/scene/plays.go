@@ -47,13 +47,13 @@ func plays() []play {
 		{
 			name: "shift", title: "the capacity falls to half, and returns",
 			backend: model("-curve", blog), contenders: []contender.Contender{contender.Learning, aside(contender.Fixed(blogBest))},
-			turn: shift, judge: judgeShift,
+			turn: turn{shift, func(l Load) time.Duration { return l.Settle + 2*l.Phase }}, judge: judgeShift,
 		},
 		{
 			name: "hang", title: "the backend hangs, and recovers; 600 users, of whom 250 may wait, 2 s each",
 			backend: model("-curve", blog), contenders: []contender.Contender{contender.Learning},
 			asks: contender.Asks{Queue: hangQueue, Timeout: hangTimeout},
-			turn: hang, judge: judgeHang,
+			turn: turn{hang, func(l Load) time.Duration { return l.Settle + hangFor + l.Phase }}, judge: judgeHang,
 		},
 		{
 			name: "three", title: "three Sluices before one backend, with a third of the users each",

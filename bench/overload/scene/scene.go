@@ -53,9 +53,15 @@ type play struct {
 	contenders  []contender.Contender
 	asks        contender.Asks
 	prepare     func(context.Context, *Rig, *play, *outcome.Scene) error // what must be known before; may be nil
-	turn        func(context.Context, *Rig, *stage) (outcome.Round, error)
+	turn        turn
 	judge       func(*Rig, *outcome.Scene)
 	notes       []string
+}
+
+// turn is what the users do with one contender, and how long that takes.
+type turn struct {
+	play func(context.Context, *Rig, *stage) (outcome.Round, error)
+	long func(Load) time.Duration
 }
 
 // stage is what stands for one turn.
@@ -109,6 +115,7 @@ func Check(names []string) error {
 // run plays the rounds of a scene.
 func (r *Rig) run(ctx context.Context, p play) (outcome.Scene, error) {
 	s := outcome.Scene{Name: p.name, Title: p.title, Notes: slices.Clone(p.notes)}
+	fmt.Fprintf(r.Progress, "%s %s: about %v\n", time.Now().UTC().Format(time.TimeOnly), p.name, r.expected(p).Round(time.Minute))
 	if p.prepare != nil {
 		if err := p.prepare(ctx, r, &p, &s); err != nil {
 			return s, err
@@ -129,7 +136,7 @@ func (r *Rig) run(ctx context.Context, p play) (outcome.Scene, error) {
 			if c.Aside && round > 0 {
 				continue
 			}
-			out, err := r.turn(ctx, p, c)
+			out, err := r.give(ctx, p, c)
 			if ctx.Err() != nil {
 				return s, ctx.Err()
 			}
@@ -144,8 +151,22 @@ func (r *Rig) run(ctx context.Context, p play) (outcome.Scene, error) {
 	return s, nil
 }
 
-// turn starts the backend and the contender, lets the users come, and ends all.
-func (r *Rig) turn(ctx context.Context, p play, c contender.Contender) (outcome.Round, error) {
+// expected is how long the rounds of a scene take, but for what must be known before
+// and for starting programs.
+func (r *Rig) expected(p play) time.Duration {
+	turns := 0
+	for _, c := range p.contenders {
+		if c.Aside {
+			turns++
+		} else {
+			turns += r.Rounds
+		}
+	}
+	return time.Duration(turns) * p.turn.long(r.Load)
+}
+
+// give starts the backend and the contender, lets the users come, and ends all: one turn.
+func (r *Rig) give(ctx context.Context, p play, c contender.Contender) (outcome.Round, error) {
 	dir, err := os.MkdirTemp(r.Dir, p.name+"-")
 	if err != nil {
 		return outcome.Round{}, err
@@ -165,7 +186,7 @@ func (r *Rig) turn(ctx context.Context, p play, c contender.Contender) (outcome.
 		defer running.Stop()
 		stage.ports = append(stage.ports, running.Port)
 	}
-	return p.turn(ctx, r, stage)
+	return p.turn.play(ctx, r, stage)
 }
 
 func (r *Rig) start(ctx context.Context, c contender.Contender, asks contender.Asks, backend int, dir string) (*contender.Running, error) {
@@ -182,7 +203,20 @@ func (r *Rig) start(ctx context.Context, c contender.Contender, asks contender.A
 // ---- what the users do ----
 
 // ramp lets the users come step by step, and then stay.
-func ramp(ctx context.Context, r *Rig, s *stage) (outcome.Round, error) {
+var ramp = turn{playRamp, func(l Load) time.Duration { return time.Duration(len(l.steps()))*l.Every + l.measured(0) }}
+
+// steps are the numbers of users of a ramp.
+func (l Load) steps() []int { return drive.Users{From: l.From, To: l.To, Step: l.Step}.Steps() }
+
+// before is how many steps as long as the measurement stand before it.
+func (l Load) before(atLeast time.Duration) int { return max(1, int((atLeast+l.Hold-1)/l.Hold)) }
+
+// measured is how long a measurement with all users takes, with what stands before it.
+func (l Load) measured(before time.Duration) time.Duration {
+	return time.Duration(l.before(before)+1) * l.Hold
+}
+
+func playRamp(ctx context.Context, r *Rig, s *stage) (outcome.Round, error) {
 	l := r.Load
 	users := drive.Users{URL: contender.URL(s.ports[0]), From: l.From, To: l.To, Step: l.Step, Every: l.Every, Think: l.Think}
 	var cuts []drive.Cut
@@ -203,16 +237,16 @@ func ramp(ctx context.Context, r *Rig, s *stage) (outcome.Round, error) {
 // after they have been there for at least a while. The backend is set as the order
 // says, if there is one, before they come.
 //
-// What is not measured is a step of the load as well, with a user less, and so on:
-// hb's warm-up would not count the answers to requests from before its end, and too few
-// for a second's response time are too few by so many percent.
+// The time before is made of steps too, each with a user more, and the last is what
+// counts. hb's own warm-up will not do: it leaves out the answers that come after it to
+// requests from before its end, which is a response time's worth of the throughput.
 func (r *Rig) hold(ctx context.Context, s *stage, before time.Duration, order string) (outcome.Round, error) {
 	if order != "" {
 		if err := s.control.Set(ctx, order); err != nil {
 			return outcome.Round{}, err
 		}
 	}
-	steps := max(1, int((before+r.Load.Hold-1)/r.Load.Hold))
+	steps := r.Load.before(before)
 	var users []drive.Users
 	for i, port := range s.ports {
 		part := (r.Load.To + i) / len(s.ports)
@@ -246,10 +280,14 @@ func divided(reports []drive.Report, cut drive.Cut) outcome.Round {
 	return round
 }
 
-// settled measures with all users after they have been there for a while.
-func settled(order string) func(context.Context, *Rig, *stage) (outcome.Round, error) {
-	return func(ctx context.Context, r *Rig, s *stage) (outcome.Round, error) {
-		return r.hold(ctx, s, r.Load.Settle, order)
+// settled measures with all users after they have been there for a while, with the
+// backend as the order says; empty: as it is.
+func settled(order string) turn {
+	return turn{
+		func(ctx context.Context, r *Rig, s *stage) (outcome.Round, error) {
+			return r.hold(ctx, s, r.Load.Settle, order)
+		},
+		func(l Load) time.Duration { return l.measured(l.Settle) },
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"io"
 	"math"
 	"slices"
 	"strings"
@@ -92,6 +93,19 @@ func TestDivided(t *testing.T) {
 	}
 }
 
+// TestExpected: nine turns of three and five of one, in the scene of the blog.
+func TestExpected(t *testing.T) {
+	r := &Rig{Rounds: 3, Load: Load{From: 10, To: 250, Step: 10, Every: 10 * time.Second, Hold: 20 * time.Second, Settle: 50 * time.Second, Phase: 45 * time.Second}}
+	want := map[string]time.Duration{
+		"blog": 14 * 290 * time.Second, "three": 6 * 80 * time.Second, "shift": 4 * 140 * time.Second, "hang": 3 * 110 * time.Second,
+	}
+	for _, p := range plays() {
+		if w, ok := want[p.name]; ok && r.expected(p) != w {
+			t.Errorf("%s takes %v, want %v", p.name, r.expected(p), w)
+		}
+	}
+}
+
 // small is a rig for moments instead of minutes, with the real backend and the real
 // load generator.
 func small(t *testing.T) (*Rig, *bytes.Buffer) {
@@ -123,23 +137,23 @@ func small(t *testing.T) (*Rig, *bytes.Buffer) {
 // TestPlay plays scenes with real processes.
 func TestPlay(t *testing.T) {
 	r, said := small(t)
-	t.Run("ramp", func(t *testing.T) { playRamp(t, r, said) })
-	t.Run("course", func(t *testing.T) { playCourse(t, r) })
+	t.Run("ramp", func(t *testing.T) { tryRamp(t, r, said) })
+	t.Run("course", func(t *testing.T) { tryCourse(t, r) })
 }
 
-// playRamp: who is missing or beside is not measured as often, the limit of a proxy
+// tryRamp: who is missing or beside is not measured as often, the limit of a proxy
 // is seen by the backend, and a failed turn does not end the others.
-func playRamp(t *testing.T, r *Rig, said *bytes.Buffer) {
+func tryRamp(t *testing.T, r *Rig, said *bytes.Buffer) {
 	turns := 0
 	s, err := r.run(t.Context(), play{
 		name: "small", backend: model("-curve", "servers:200,3"),
 		contenders: []contender.Contender{contender.Straight, contender.HAProxy(2), {Name: "nobody", Program: "gone"}},
-		turn: func(ctx context.Context, r *Rig, s *stage) (outcome.Round, error) {
+		turn: turn{func(ctx context.Context, r *Rig, s *stage) (outcome.Round, error) {
 			if turns++; turns == 3 {
 				return outcome.Round{}, errors.New("broken")
 			}
-			return ramp(ctx, r, s)
-		},
+			return playRamp(ctx, r, s)
+		}, ramp.long},
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -164,13 +178,13 @@ func playRamp(t *testing.T, r *Rig, said *bytes.Buffer) {
 	}
 }
 
-// playCourse: a backend that changes, and lies.
-func playCourse(t *testing.T, r *Rig) {
-	round, err := r.turn(t.Context(), play{
+// tryCourse: a backend that changes, and lies.
+func tryCourse(t *testing.T, r *Rig) {
+	round, err := r.give(t.Context(), play{
 		name: "small", backend: model("-curve", "servers:200,3"),
-		turn: func(ctx context.Context, r *Rig, s *stage) (outcome.Round, error) {
+		turn: turn{play: func(ctx context.Context, r *Rig, s *stage) (outcome.Round, error) {
 			return r.course(ctx, s, 4, "10ms", 2*time.Second, []change{{time.Second, "lie=error:1"}})
-		},
+		}},
 	}, contender.Straight)
 	if err != nil {
 		t.Fatal(err)
@@ -182,8 +196,8 @@ func playCourse(t *testing.T, r *Rig) {
 
 // TestRunSaysWhatFailed: a scene that cannot be prepared says so and lets others be played.
 func TestRunSaysWhatFailed(t *testing.T) {
-	r := &Rig{Programs: map[string]peers.Peer{}}
-	_, err := r.run(t.Context(), play{prepare: func(context.Context, *Rig, *play, *outcome.Scene) error { return errors.New("no database") }})
+	r := &Rig{Progress: io.Discard, Load: Load{Hold: time.Second}}
+	_, err := r.run(t.Context(), play{turn: ramp, prepare: func(context.Context, *Rig, *play, *outcome.Scene) error { return errors.New("no database") }})
 	if err == nil || err.Error() != "no database" {
 		t.Errorf("the error is %v", err)
 	}
