@@ -96,7 +96,6 @@ func TestSharing(t *testing.T) {
 func TestSetCurve(t *testing.T) {
 	s := newScript(t, "servers:1,1")
 	s.enter(0, 2, "a")
-	s.Advance(1)
 	s.SetCurve(1, hang(nil))
 	s.Advance(50)
 	if !math.IsInf(s.Next(), 1) || s.Held() != 1 {
