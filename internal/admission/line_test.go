@@ -293,6 +293,47 @@ func TestSlowToAnswer(t *testing.T) {
 	w.served(other, -1)
 }
 
+// TestLeftForNobody: if the worker that a permit was left to needs none any more,
+// and is slow to say so, the next to end here takes that one too.
+func TestLeftForNobody(t *testing.T) {
+	w := stage(t)
+	w.workers[0].byFarm[0].bySlot[0].turn = ownTurns - 1
+	w.shared.Gate(0).Limit.Store(2)
+	one, two := w.ask(wish{only: 0}), w.ask(wish{only: 0})
+	a, b := w.ask(wish{only: 0}), w.ask(wish{only: 0})
+	other := w.ask(wish{worker: 1, only: 0})
+	w.end(one)
+	w.served(a, -1)
+	w.leave(other)
+	w.end(two)
+	w.served(a, 0)
+	w.served(b, 0)
+}
+
+// TestRingsTakeTurns: where several other workers wait, each is rung in its turn.
+func TestRingsTakeTurns(t *testing.T) {
+	const permits = 8
+	w := stage(t)
+	w.shared.Gate(0).Limit.Store(permits)
+	var held []*request
+	var others [2][]*request
+	for range permits {
+		held = append(held, w.ask(wish{only: 0}))
+	}
+	for range permits {
+		for i := range others {
+			others[i] = append(others[i], w.ask(wish{worker: i + 1, only: 0}))
+		}
+	}
+	for _, r := range held {
+		w.end(r)
+		w.settle()
+	}
+	if a, b := called(others[0]), called(others[1]); a != permits/2 || b != permits/2 {
+		t.Errorf("worker 1 was left %d permits, worker 2 %d", a, b)
+	}
+}
+
 // TestFigures: what the line says of who waits, and for how long that was.
 func TestFigures(t *testing.T) {
 	w := stage(t)
