@@ -89,3 +89,53 @@ func FormatCPUs(cpus []int) string {
 	}
 	return b.String()
 }
+
+// ParseMask reads the kernel's mask format: words of 32 bits in hexadecimal, the
+// highest first, with commas between ("00000000,0000ff00": rps_cpus, cpumap,
+// smp_affinity). The result is ascending; an empty text is no CPU.
+//
+// It refuses what is not a mask, and numbers of 65,536 and above.
+func ParseMask(mask string) ([]int, error) {
+	mask = strings.TrimSpace(mask)
+	if mask == "" {
+		return nil, nil
+	}
+	words := strings.Split(mask, ",")
+	if len(words) > maxID/maskWord {
+		return nil, fmt.Errorf("CPU mask of %d words: at most %d", len(words), maxID/maskWord)
+	}
+	var cpus []int
+	slices.Reverse(words)
+	for i, word := range words {
+		bits, err := strconv.ParseUint(word, 16, maskWord)
+		if err != nil {
+			return nil, fmt.Errorf("CPU mask %q: %q is not a word of %d bits", mask, word, maskWord)
+		}
+		for bit := range maskWord {
+			if bits>>bit&1 != 0 {
+				cpus = append(cpus, i*maskWord+bit)
+			}
+		}
+	}
+	return cpus, nil
+}
+
+const maskWord = 32 // bits
+
+// FormatMask prints CPU numbers as the kernel reads and prints a mask: "3",
+// "1,00000000". No CPU is "0".
+func FormatMask(cpus []int) string {
+	words := []uint32{0}
+	for _, cpu := range cpus {
+		for cpu/maskWord >= len(words) {
+			words = append(words, 0)
+		}
+		words[cpu/maskWord] |= 1 << (cpu % maskWord)
+	}
+	var b strings.Builder
+	fmt.Fprintf(&b, "%x", words[len(words)-1])
+	for i := len(words) - 2; i >= 0; i-- {
+		fmt.Fprintf(&b, ",%08x", words[i])
+	}
+	return b.String()
+}

@@ -2,6 +2,7 @@ package topology
 
 import (
 	"slices"
+	"strings"
 	"testing"
 )
 
@@ -78,4 +79,32 @@ func FuzzParseCPUs(f *testing.F) {
 			t.Errorf("%q reads as %v, which reads again as %v, %v", list, cpus, again, err)
 		}
 	})
+}
+
+func TestMask(t *testing.T) {
+	for _, c := range []struct {
+		mask string
+		want []int
+		back string // as FormatMask prints it
+	}{
+		{"", nil, "0"},
+		{"0\n", nil, "0"},
+		{"3", []int{0, 1}, "3"},
+		{"00000000,0000ff00", []int{8, 9, 10, 11, 12, 13, 14, 15}, "ff00"},
+		{"80000001,00000000\n", []int{32, 63}, "80000001,00000000"},
+		{"1,00000000,00000001", []int{0, 64}, "1,00000000,00000001"},
+	} {
+		got, err := ParseMask(c.mask)
+		if err != nil || !slices.Equal(got, c.want) {
+			t.Errorf("ParseMask(%q) = %v, %v, want %v", c.mask, got, err, c.want)
+		}
+		if back := FormatMask(c.want); back != c.back {
+			t.Errorf("FormatMask(%v) = %q, want %q", c.want, back, c.back)
+		}
+	}
+	for _, mask := range []string{"x", "0-3", ",", "1ffffffff", "1,,1", strings.Repeat("0,", 2048) + "1"} {
+		if got, err := ParseMask(mask); err == nil {
+			t.Errorf("ParseMask(%.20q) = %v, want an error", mask, got)
+		}
+	}
 }

@@ -1,10 +1,9 @@
 package topology
 
 import (
-	"bufio"
 	"bytes"
+	"cmp"
 	"fmt"
-	"io"
 	"io/fs"
 	"os"
 	"path"
@@ -21,10 +20,6 @@ const (
 	cpuDir  = "sys/devices/system/cpu"
 )
 
-// cpuinfoHead is how much of /proc/cpuinfo is read: the first CPU's block. The
-// file grows to half a megabyte on big machines, and says the same 256 times.
-const cpuinfoHead = 16 << 10 // bytes
-
 // Read says what the machine below root is; "" and "/" are the real one. What
 // cannot be read is left out and named in Machine.Unknown. The only error is a
 // root that is no directory.
@@ -39,7 +34,31 @@ func Read(root string) (*Machine, error) {
 	if !info.IsDir() {
 		return nil, fmt.Errorf("topology: %s is not a directory", root)
 	}
-	return read(os.DirFS(root)), nil
+	return ReadFS(os.DirFS(root)), nil
+}
+
+// ReadFS is Read for a tree that is no directory. Symbolic links are followed as
+// the tree does; where a device hangs is only known if it can read them
+// (fs.ReadLinkFS).
+func ReadFS(tree fs.FS) *Machine {
+	r := &reader{tree: tree}
+	m := &Machine{
+		Online: r.online(), Limits: r.limits(), Cpuset: r.cpuset(), Affinity: r.affinity(),
+		Hypervisor: r.hypervisor(), Container: r.container(), Model: r.model(), Switches: r.switches(),
+	}
+	m.Nodes = r.nodes(m.Online)
+	m.NUMA = len(m.Nodes) > 0
+	if !m.NUMA {
+		m.Nodes = []Node{r.onlyNode(m.Online)}
+	}
+	adopt(m.Nodes, m.Online)
+	m.Offline = r.offline(m.Online)
+	m.Isolated = r.isolated()
+	m.OfflineNodes = r.offlineNodes(m.Nodes)
+	r.cpus(m)
+	m.NICs = r.nics()
+	m.Unknown = r.unknown
+	return m
 }
 
 // reader collects the facts, and what was missing on the way.
@@ -48,26 +67,17 @@ type reader struct {
 	unknown []string
 }
 
-func read(tree fs.FS) *Machine {
-	r := &reader{tree: tree}
-	m := &Machine{Online: r.online(), Limits: r.limits(), Hypervisor: r.hypervisor()}
-	m.Nodes = r.nodes(m.Online)
-	m.NUMA = len(m.Nodes) > 0
-	if !m.NUMA {
-		m.Nodes = []Node{r.onlyNode(m.Online)}
-	}
-	adopt(m.Nodes, m.Online)
-	m.Unknown = r.unknown
-	return m
-}
-
 // online lists the CPUs that can run threads: sysfs knows them, /proc/stat has
-// a line for each, and the runtime knows at least how many this process has.
+// a line for each, sysfs has a directory for each, and the runtime knows at least
+// how many this process has.
 func (r *reader) online() []int {
 	if cpus, ok := r.list(cpuDir + "/online"); ok && len(cpus) > 0 {
 		return cpus
 	}
 	if cpus := r.statCPUs(); len(cpus) > 0 {
+		return cpus
+	}
+	if cpus := r.numbered(cpuDir, "cpu"); len(cpus) > 0 {
 		return cpus
 	}
 	cpus := make([]int, runtime.NumCPU())
@@ -100,13 +110,13 @@ func (r *reader) statCPUs() []int {
 func (r *reader) nodes(online []int) []Node {
 	ids, ok := r.list(nodeDir + "/online")
 	if !ok {
-		return nil
+		ids = r.numbered(nodeDir, "node")
 	}
-	withMemory, known := r.list(nodeDir + "/has_memory")
+	withMemory, known := r.peekList(nodeDir + "/has_memory")
 	nodes := make([]Node, 0, len(ids))
 	for _, id := range ids {
 		n := r.node(id, online)
-		if n.MemTotal == 0 && known {
+		if n.HasMemory && n.MemTotal == 0 && known { // its meminfo could not be read
 			n.HasMemory = slices.Contains(withMemory, id)
 		}
 		if len(n.Distance) != len(ids) {
@@ -119,15 +129,26 @@ func (r *reader) nodes(online []int) []Node {
 
 func (r *reader) node(id int, online []int) Node {
 	dir := fmt.Sprintf("%s/node%d", nodeDir, id)
-	n := Node{ID: id, HasMemory: true, Distance: r.distance(dir + "/distance")}
-	if cpus, ok := r.list(dir + "/cpulist"); ok {
-		n.CPUs = intersect(cpus, online)
+	n := Node{
+		ID: id, HasMemory: true, CPUs: intersect(r.nodeCPUs(dir), online),
+		Distance: r.distance(dir + "/distance"), HugePages: r.hugePages(dir + "/hugepages"),
 	}
 	if memory, ok := r.file(dir + "/meminfo"); ok {
-		n.MemTotal, n.MemFree = meminfo(memory)
+		n.memoryFrom(memory)
 		n.HasMemory = n.MemTotal > 0
 	}
 	return n
+}
+
+// nodeCPUs reads a node's CPUs, from kernels before 2.6.25 as a mask.
+func (r *reader) nodeCPUs(dir string) []int {
+	if _, err := fs.Stat(r.tree, dir+"/cpulist"); err != nil {
+		if cpus, ok := r.peekMask(dir + "/cpumap"); ok {
+			return cpus
+		}
+	}
+	cpus, _ := r.list(dir + "/cpulist")
+	return cpus
 }
 
 // distance reads one row of the distance table, which has a number for each
@@ -149,38 +170,39 @@ func (r *reader) distance(name string) []int {
 	return row
 }
 
+// offlineNodes are those that the kernel has room for and that are not there.
+func (r *reader) offlineNodes(nodes []Node) []int {
+	possible, _ := r.peekList(nodeDir + "/possible")
+	return slices.DeleteFunc(possible, func(id int) bool {
+		return slices.ContainsFunc(nodes, func(n Node) bool { return n.ID == id })
+	})
+}
+
 // onlyNode stands for a machine whose kernel names no nodes.
 func (r *reader) onlyNode(online []int) Node {
-	n := Node{ID: 0, CPUs: online, HasMemory: true, Distance: []int{10}}
+	n := Node{ID: 0, CPUs: online, HasMemory: true, Distance: []int{10}, HugePages: r.hugePages("sys/kernel/mm/hugepages")}
 	if memory, ok := r.file("proc/meminfo"); ok {
-		n.MemTotal, n.MemFree = meminfo(memory)
+		n.memoryFrom(memory)
 	}
 	return n
 }
 
-// meminfo reads total and free memory in bytes. A node's file has "Node 0 " in
-// front of each line, /proc/meminfo has not.
-func meminfo(data []byte) (total, free int64) {
-	for line := range bytes.Lines(data) {
-		words := strings.Fields(string(line))
-		if len(words) > 2 && words[0] == "Node" {
-			words = words[2:]
-		}
-		if len(words) < 2 {
+// hugePages reads a directory of "hugepages-2048kB/nr_hugepages" and the like.
+func (r *reader) hugePages(dir string) []HugePages {
+	var pages []HugePages
+	for _, name := range r.names(dir) {
+		size, isPages := strings.CutPrefix(name, "hugepages-")
+		kib, err := strconv.ParseInt(strings.TrimSuffix(size, "kB"), 10, 53)
+		if !isPages || err != nil {
 			continue
 		}
-		kib, err := strconv.ParseInt(words[1], 10, 53)
-		if err != nil {
-			continue
-		}
-		switch words[0] {
-		case "MemTotal:":
-			total = kib << 10
-		case "MemFree:":
-			free = kib << 10
+		h := HugePages{Size: kib << 10, Total: r.peekCount(dir + "/" + name + "/nr_hugepages"), Free: r.peekCount(dir + "/" + name + "/free_hugepages")}
+		if h.Total > 0 {
+			pages = append(pages, h)
 		}
 	}
-	return total, free
+	slices.SortFunc(pages, func(a, b HugePages) int { return cmp.Compare(a.Size, b.Size) })
+	return pages
 }
 
 // adopt gives each online CPU that no node claims to the first node that has
@@ -201,53 +223,6 @@ func adopt(nodes []Node, online []int) {
 		}
 	}
 	slices.Sort(nodes[home].CPUs)
-}
-
-// hypervisor asks Xen's own directory, then the CPU's "hypervisor" flag (CPUID
-// leaf 1, ECX bit 31), and takes the name from the firmware.
-func (r *reader) hypervisor() string {
-	if name, ok := r.peek("sys/hypervisor/type"); ok && name == "xen" {
-		return "Xen"
-	}
-	if !r.hypervisorFlag() {
-		return ""
-	}
-	product, _ := r.peek("sys/class/dmi/id/product_name")
-	vendor, _ := r.peek("sys/class/dmi/id/sys_vendor")
-	for _, maker := range makers {
-		if strings.Contains(product+"\n"+vendor, maker.mark) {
-			return maker.name
-		}
-	}
-	return "unknown"
-}
-
-// makers are known by a word in the firmware's product or vendor name. The more
-// telling word comes first: KVM guests of QEMU name both.
-var makers = [...]struct{ mark, name string }{
-	{"KVM", "KVM"},
-	{"VMware", "VMware"},
-	{"Microsoft Corporation", "Hyper-V"},
-	{"Amazon EC2", "Amazon EC2"},
-	{"Google", "Google"},
-	{"QEMU", "QEMU"},
-}
-
-func (r *reader) hypervisorFlag() bool {
-	f, err := r.tree.Open("proc/cpuinfo")
-	if err != nil {
-		return false
-	}
-	defer f.Close()
-	lines := bufio.NewScanner(io.LimitReader(f, cpuinfoHead))
-	lines.Buffer(nil, cpuinfoHead)
-	for lines.Scan() {
-		key, value, _ := strings.Cut(lines.Text(), ":")
-		if strings.TrimSpace(key) == "flags" {
-			return slices.Contains(strings.Fields(value), "hypervisor")
-		}
-	}
-	return false
 }
 
 // list reads a file in the kernel's list format.
@@ -278,6 +253,78 @@ func (r *reader) file(name string) ([]byte, bool) {
 func (r *reader) peek(name string) (string, bool) {
 	data, err := fs.ReadFile(r.tree, name)
 	return strings.TrimSpace(string(data)), err == nil
+}
+
+// peekList reads a list that many machines do not have. One that is there and is
+// no list is noted.
+func (r *reader) peekList(name string) ([]int, bool) {
+	return r.peekIDs(name, ParseCPUs)
+}
+
+// peekMask is peekList for a mask.
+func (r *reader) peekMask(name string) ([]int, bool) {
+	return r.peekIDs(name, ParseMask)
+}
+
+func (r *reader) peekIDs(name string, parse func(string) ([]int, error)) ([]int, bool) {
+	text, ok := r.peek(name)
+	if !ok {
+		return nil, false
+	}
+	ids, err := parse(text)
+	if err != nil {
+		r.missing(name, err)
+		return nil, false
+	}
+	return ids, true
+}
+
+// peekNumber reads a small number; -1 if there is none, or less.
+func (r *reader) peekNumber(name string) int {
+	text, _ := r.peek(name)
+	n, err := strconv.ParseInt(text, 10, 32)
+	if err != nil || n < 0 {
+		return -1
+	}
+	return int(n)
+}
+
+// peekCount reads a count; 0 if there is none.
+func (r *reader) peekCount(name string) int64 {
+	text, _ := r.peek(name)
+	n, err := strconv.ParseInt(text, 10, 40)
+	if err != nil || n < 0 {
+		return 0
+	}
+	return n
+}
+
+// numbered lists the numbers of a directory's entries of one kind: 3 of "cpu3".
+// It is nil if there is no such directory.
+func (r *reader) numbered(dir, kind string) []int {
+	var ids []int
+	for _, name := range r.names(dir) {
+		if number, is := strings.CutPrefix(name, kind); is {
+			if id, err := parseID(number); err == nil {
+				ids = append(ids, id)
+			}
+		}
+	}
+	slices.Sort(ids)
+	return ids
+}
+
+// names lists a directory that many machines do not have.
+func (r *reader) names(dir string) []string {
+	entries, err := fs.ReadDir(r.tree, dir)
+	if err != nil {
+		return nil
+	}
+	names := make([]string, len(entries))
+	for i, entry := range entries {
+		names[i] = entry.Name()
+	}
+	return names
 }
 
 func (r *reader) missing(name string, err error) {

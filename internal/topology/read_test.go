@@ -8,6 +8,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"sluice/internal/topology/shape"
 )
 
 // TestRead reads each machine of testdata. A file there holds a story, the
@@ -41,22 +43,15 @@ func unpack(t *testing.T, file string) (root, want string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	root = t.TempDir()
-	parts := strings.Split("\n"+string(data), "\n-- ")
-	for _, part := range parts[1:] {
-		name, content, found := strings.Cut(part, " --\n")
-		if !found {
-			t.Fatalf("%s: no file name in %q", file, part)
-		}
-		path := filepath.Join(root, name)
-		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(path, []byte(content+"\n"), 0o644); err != nil {
-			t.Fatal(err)
-		}
+	head, tree, err := shape.Parse(string(data))
+	if err != nil {
+		t.Fatal(err)
 	}
-	_, want, _ = strings.Cut(parts[0], "\ncpus ")
+	root = t.TempDir()
+	if err := tree.Write(root); err != nil {
+		t.Fatal(err)
+	}
+	_, want, _ = strings.Cut("\n"+head, "\ncpus ")
 	return root, "cpus " + want + "\n"
 }
 
@@ -75,6 +70,19 @@ func checkMachine(t *testing.T, m *Machine) {
 			t.Errorf("node %d: %d distances to %d nodes", n.ID, len(n.Distance), len(m.Nodes))
 		}
 		inNodes = append(inNodes, n.CPUs...)
+		for _, cpu := range n.CPUs {
+			if c, found := m.CPU(cpu); !found || c.Node != n.ID || m.NodeOf(cpu) != n.ID {
+				t.Errorf("CPU %d of node %d is %+v", cpu, n.ID, c)
+			}
+		}
+	}
+	for _, c := range m.CPUs {
+		if !slices.Contains(c.Core, c.ID) || !slices.IsSorted(c.Core) {
+			t.Errorf("CPU %d is not of its own core %v", c.ID, c.Core)
+		}
+		if c.Cache >= len(m.Caches) || c.Cache >= 0 && !slices.Contains(m.Caches[c.Cache].CPUs, c.ID) {
+			t.Errorf("CPU %d is not of its own cache %d", c.ID, c.Cache)
+		}
 	}
 	slices.Sort(inNodes)
 	if !slices.Equal(inNodes, m.Online) {
@@ -158,29 +166,32 @@ func TestAdopt(t *testing.T) {
 // TestMeminfo: a node's file and the machine's, and lines that are neither.
 func TestMeminfo(t *testing.T) {
 	for _, c := range []struct {
-		text        string
-		total, free int64
+		text                   string
+		total, free, available int64
 	}{
-		{"Node 3 MemTotal:  8 kB\nNode 3 MemFree:  4 kB\nNode 3 MemUsed:  4 kB\n", 8192, 4096},
-		{"MemTotal:  8 kB\nMemFree:  4 kB\nMemAvailable:  6 kB\n", 8192, 4096},
-		{"MemFree:  4 kB\nMemTotal:  8 kB", 8192, 4096},
-		{"", 0, 0},
-		{"MemTotal:\n\nMemFree: many kB\nNode 0\n", 0, 0},
-		{"MemTotal: 99999999999999999999 kB\n", 0, 0},
+		{"Node 3 MemTotal:  8 kB\nNode 3 MemFree:  4 kB\nNode 3 MemUsed:  4 kB\n", 8192, 4096, 0},
+		{"MemTotal:  8 kB\nMemFree:  4 kB\nMemAvailable:  6 kB\n", 8192, 4096, 6144},
+		{"Node 0 MemTotal: 9 kB\nNode 0 MemFree: 4 kB\nNode 0 Active(file): 1 kB\nNode 0 Inactive(file): 2 kB\nNode 0 SReclaimable: 1 kB\n", 9216, 4096, 8192},
+		{"MemFree:  4 kB\nMemTotal:  8 kB", 8192, 4096, 0},
+		{"", 0, 0, 0},
+		{"MemTotal:\n\nMemFree: many kB\nNode 0\nMemTotal: 7", 0, 0, 0},
+		{"MemTotal: 99999999999999999999 kB\nMemFree: -4 kB", 0, 0, 0},
 	} {
-		if total, free := meminfo([]byte(c.text)); total != c.total || free != c.free {
-			t.Errorf("%q: total %d, free %d, want %d, %d", c.text, total, free, c.total, c.free)
+		var n Node
+		n.memoryFrom([]byte(c.text))
+		if n.MemTotal != c.total || n.MemFree != c.free || n.MemAvailable != c.available {
+			t.Errorf("%q: %+v, want %d, %d, %d", c.text, n, c.total, c.free, c.available)
 		}
 	}
 }
 
 func TestCgroupFiles(t *testing.T) {
-	for text, want := range map[string]int64{"max": 0, "": 0, "1048576": 1 << 20, "-1": 0, "12 MB": 0} {
+	for text, want := range map[string]int64{"max": 0, "": 0, "1048576": 1 << 20, "-1": 0, "12 MB": 0, "9223372036854771712": 0} {
 		if got := memoryMax(text); got != want {
 			t.Errorf("memory.max %q is %d, want %d", text, got, want)
 		}
 	}
-	for text, want := range map[string]float64{"max 100000": 0, "": 0, "50000 100000": 0.5, "300000 100000": 3, "1 0": 0, "1": 0, "x 1": 0} {
+	for text, want := range map[string]float64{"max 100000": 0, "": 0, "50000 100000": 0.5, "300000 100000": 3, "1 0": 0, "1": 0, "x 1": 0, "-1 100000": 0} {
 		if got := cpuMax(text); got != want {
 			t.Errorf("cpu.max %q is %g, want %g", text, got, want)
 		}
