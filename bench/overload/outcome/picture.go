@@ -4,6 +4,8 @@ import (
 	"errors"
 	"image/color"
 	"io"
+	"slices"
+	"strconv"
 
 	"gonum.org/v1/plot"
 	"gonum.org/v1/plot/plotter"
@@ -16,24 +18,27 @@ import (
 )
 
 const (
-	pictureWidth = 20 * vg.Centimeter
+	pictureWidth = 24 * vg.Centimeter
+	legendWidth  = 6 * vg.Centimeter // of it, on the right
 	panelHeight  = 7 * vg.Centimeter
 	picturePPI   = 120
-	legendLine   = 0.05 // of the height, which a line of the legend needs
 )
 
-// colours are told apart by people who see red and green alike (Okabe and Ito, 2008).
-var colours = []color.Color{
-	color.NRGBA{R: 0x00, G: 0x00, B: 0x00, A: 0xff},
-	color.NRGBA{R: 0x00, G: 0x72, B: 0xb2, A: 0xff},
-	color.NRGBA{R: 0xe6, G: 0x9f, B: 0x00, A: 0xff},
-	color.NRGBA{R: 0x00, G: 0x9e, B: 0x73, A: 0xff},
-	color.NRGBA{R: 0xd5, G: 0x5e, B: 0x00, A: 0xff},
-	color.NRGBA{R: 0xcc, G: 0x79, B: 0xa7, A: 0xff},
-	color.NRGBA{R: 0x56, G: 0xb4, B: 0xe9, A: 0xff},
-	color.NRGBA{R: 0xb8, G: 0xa9, B: 0x1a, A: 0xff},
-	color.NRGBA{R: 0x99, G: 0x99, B: 0x99, A: 0xff},
-}
+// Sluice as it comes has a colour of its own, the others have those of the list. All
+// are told apart by people who see red and green alike (Okabe and Ito, 2008).
+var (
+	ours    = color.NRGBA{R: 0x00, G: 0x72, B: 0xb2, A: 0xff}
+	colours = []color.Color{
+		color.NRGBA{R: 0x00, G: 0x00, B: 0x00, A: 0xff},
+		color.NRGBA{R: 0xe6, G: 0x9f, B: 0x00, A: 0xff},
+		color.NRGBA{R: 0x00, G: 0x9e, B: 0x73, A: 0xff},
+		color.NRGBA{R: 0xd5, G: 0x5e, B: 0x00, A: 0xff},
+		color.NRGBA{R: 0xcc, G: 0x79, B: 0xa7, A: 0xff},
+		color.NRGBA{R: 0x56, G: 0xb4, B: 0xe9, A: 0xff},
+		color.NRGBA{R: 0xb8, G: 0xa9, B: 0x1a, A: 0xff},
+		color.NRGBA{R: 0x99, G: 0x99, B: 0x99, A: 0xff},
+	}
+)
 
 // panel is one picture of several curves.
 type panel struct {
@@ -86,6 +91,9 @@ func (s *Scene) panels() []panel {
 	}
 	steps("Throughput (good answers/s)", func(s Step) float64 { return s.Rate })
 	steps("Mean response time (s)", func(s Step) float64 { return s.Mean })
+	if s.refused() {
+		steps("Refusals and failures (1/s)", func(s Step) float64 { return s.Errors })
+	}
 	steps("Connections that the backend has open, at most", func(s Step) float64 { return float64(s.MostConnections) })
 	points := func(title string, of func(Point) float64) {
 		p := panel{title: title, over: "seconds"}
@@ -105,6 +113,13 @@ func (s *Scene) panels() []panel {
 	return all
 }
 
+// refused says whether any ramp had an answer that was not good.
+func (s *Scene) refused() bool {
+	return slices.ContainsFunc(s.Entries, func(e Entry) bool {
+		return slices.ContainsFunc(e.ramp(), func(s Step) bool { return s.Errors > 0 })
+	})
+}
+
 // add adds a curve that has points.
 func (p *panel) add(c curve) {
 	if len(c.points) > 0 {
@@ -120,27 +135,32 @@ func (p panel) appendTo(all []panel) []panel {
 	return all
 }
 
+// drawPanels draws the panels below each other, and the names of the curves beside them.
 func drawPanels(panels []panel, c draw.Canvas) error {
 	tiles := draw.Tiles{
 		Rows: len(panels), Cols: 1, PadY: 4 * vg.Millimeter,
 		PadLeft: 3 * vg.Millimeter, PadRight: 5 * vg.Millimeter, PadTop: 3 * vg.Millimeter, PadBottom: 3 * vg.Millimeter,
 	}
+	legend := plot.NewLegend()
+	legend.Top, legend.Left, legend.Padding = true, true, 2*vg.Millimeter
+	left := draw.Crop(c, 0, -legendWidth, 0, 0)
 	for row, panel := range panels {
-		p, err := panel.plot(row == 0)
+		p, err := panel.plot(&legend, row == 0)
 		if err != nil {
 			return err
 		}
-		p.Draw(tiles.At(c, 0, row))
+		p.Draw(tiles.At(left, 0, row))
 	}
+	legend.Draw(draw.Crop(c, pictureWidth-legendWidth, 0, 0, -panelHeight/8))
 	return nil
 }
 
-// plot draws the curves; the names stand above them, or with an earlier panel.
-func (p panel) plot(legend bool) (*plot.Plot, error) {
+// plot draws the curves, and names them in the legend if asked.
+func (p panel) plot(legend *plot.Legend, name bool) (*plot.Plot, error) {
 	out := plot.New()
 	out.BackgroundColor = color.White
 	out.Title.Text, out.X.Label.Text = p.title, p.over
-	out.Legend.Top, out.Legend.Left = true, true
+	out.Y.Tick.Marker = plainTicks{}
 	out.Add(plotter.NewGrid())
 	for _, c := range p.curves {
 		line, dots, err := plotter.NewLinePoints(c.points)
@@ -149,17 +169,28 @@ func (p panel) plot(legend bool) (*plot.Plot, error) {
 		}
 		line.Color, line.Width = colours[c.number%len(colours)], vg.Points(1.2)
 		if c.name == contender.Adaptive {
-			line.Width = vg.Points(2.5)
+			line.Color, line.Width = ours, vg.Points(2.5)
 		}
 		dots.Color, dots.Shape, dots.Radius = line.Color, draw.CircleGlyph{}, vg.Points(1.5)
 		out.Add(line, dots)
-		if legend && len(p.curves) > 1 {
-			out.Legend.Add(c.name, line, dots)
+		if name {
+			legend.Add(c.name, line, dots)
 		}
 	}
 	out.X.Min, out.Y.Min = 0, 0
-	if legend && len(p.curves) > 1 {
-		out.Y.Max *= 1 + legendLine*float64(len(p.curves)+1)
-	}
 	return out, nil
+}
+
+// plainTicks are the usual ones, with no more digits than a figure has.
+type plainTicks struct{}
+
+// Ticks gives the ticks between two values (plot.Ticker).
+func (plainTicks) Ticks(low, high float64) []plot.Tick {
+	ticks := plot.DefaultTicks{}.Ticks(low, high)
+	for i := range ticks {
+		if ticks[i].Label != "" {
+			ticks[i].Label = strconv.FormatFloat(ticks[i].Value, 'g', 4, 64)
+		}
+	}
+	return ticks
 }
