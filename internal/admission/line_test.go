@@ -1,6 +1,7 @@
 package admission
 
 import (
+	"fmt"
 	"runtime"
 	"testing"
 	"time"
@@ -146,19 +147,22 @@ func TestSeenWhileItLooks(t *testing.T) {
 		late.line.Join(p.desks[0], &late.Waiter, w.now)
 		w.served(late, 0)
 	})
-	t.Run("begins to wait while it is given back", func(t *testing.T) {
-		w := stage(t)
-		r := w.ask(wish{worker: 0, only: 0})
-		var late *request
-		w.meanwhile = func(*process, int) {
-			if late == nil {
-				late = w.ask(wish{worker: 1, only: 0})
+	for point := 1; point <= 2; point++ {
+		t.Run(fmt.Sprint("begins to wait while it is given back, at point ", point), func(t *testing.T) {
+			w := stage(t)
+			r := w.ask(wish{worker: 0, only: 0})
+			var late *request
+			points := 0
+			w.meanwhile = func(*process, int) {
+				if points++; points == point {
+					late = w.ask(wish{worker: 1, only: 0})
+				}
 			}
-		}
-		w.end(r)
-		w.settle()
-		w.served(late, 0)
-	})
+			w.end(r)
+			w.settle()
+			w.served(late, 0)
+		})
+	}
 	t.Run("begins to wait while another finds nobody for it", func(t *testing.T) {
 		w := stage(t)
 		w.ask(wish{worker: 0, only: 0})
