@@ -116,10 +116,14 @@ func (p *pace) depart() {
 // stalled reports whether nobody has been served for long.
 func (p *pace) stalled() bool { return p.since >= stallAfter.Seconds() }
 
+// resumes reports whether the first departures after a stall are so fresh that they
+// could not have told the rate, however fast they come.
+func (p *pace) resumes() bool { return p.anew && p.again.span < leastSpan.Seconds() }
+
 // perSecond is the rate; infinite if it is not known.
 func (p *pace) perSecond() float64 {
 	r := math.Inf(1)
-	if p.known.sure() {
+	if p.known.sure() && !p.resumes() {
 		r = p.known.count / p.known.span
 	}
 	if p.since >= pauseAfter.Seconds() {
