@@ -26,7 +26,7 @@ func Default() *Config {
 		Forward:   Forward{XForwarded: true, Via: "sluice", RequestID: true},
 		Listeners: []Listener{{Name: ":8080", Address: ":8080", Backlog: defaultBacklog}},
 		State:     "auto",
-		Overload:  Overload{Latency: seconds(1) / 2, Memory: 95, Descriptors: 90},
+		Overload:  Overload{Latency: seconds(1) / 2, Memory: 90, Descriptors: 90},
 	}
 }
 
