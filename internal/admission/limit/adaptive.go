@@ -6,18 +6,22 @@ import (
 )
 
 const (
-	firstCentre = 20  // with nothing learned
-	ditherStart = 0.2 // fraction of the centre
-	ditherLeast = 0.1
-	ditherMost  = 0.25
-	stepMost    = 0.5  // a centre moves by no more than this in ln at once
-	stepFree    = 0.4  // so far above the aim the best point is far away, and a step may be longer
-	strideLeast = 0.1  // nor is that bound ever less than this
-	steady      = 0.75 // mean over peak in flight: above it the demand is a fixed crowd
-	supportAges = 0.99 // per pair without demand
-	followMost  = 0.85 // per pair: no faster does a limit follow the demand down
-	followLeast = 10   // and no lower
-	idlePairs   = 4    // pairs with demand below the limit before a surge may come
+	firstCentre = 20   // with nothing learned
+	ditherScale = 0.75 // fraction of the centre, times the centre's root
+	ditherLeast = 0.06
+	ditherMost  = 0.2
+
+	settledWeight = 20   // evidence with which a centre is supported
+	settledOff    = 0.12 // if the elasticity is no further from its aim
+	stepMost      = 0.5  // a centre moves by no more than this in ln at once
+	stepFree      = 0.4  // so far above the aim the best point is far away, and a step may be longer
+	strideLeast   = 0.1  // nor is that bound ever less than this
+	steady        = 0.75 // mean over peak in flight: above it the demand is a fixed crowd
+	supportAges   = 0.99 // per pair without demand
+	supportTime   = 120  // s; and no slower than by a factor of e in this time
+	followMost    = 0.85 // per pair: no faster does a limit follow the demand down
+	followLeast   = 10   // and no lower
+	idlePairs     = 4    // pairs with demand below the limit before a surge may come
 )
 
 // adaptive is paired elasticity seeking. Time is cut into slots, slots into pairs.
@@ -30,7 +34,6 @@ type adaptive struct {
 	bounds
 	centre    float64
 	supported float64 // the last centre that evidence supported
-	dither    float64
 	limit     float64 // in force, not yet rounded down
 
 	times
@@ -39,7 +42,6 @@ type adaptive struct {
 	first      measure // of the pair's first half
 	firstWas   Half    // which half that was; Level: none
 	evidence   evidence
-	undecided  int
 	stride     float64 // the longest step now, in ln
 	direction  float64 // sign of the last step
 	throughput float64 // good completions per second, smoothed; 0: not known
@@ -55,13 +57,12 @@ func newAdaptive(b bounds, learned State) *adaptive {
 	a.centre = b.clamp(sane(learned.Centre, 1, Unlimited, firstCentre))
 	a.supported = b.clamp(sane(learned.Supported, 1, Unlimited, b.min))
 	a.stride = stepMost
-	a.dither = sane(learned.Dither, ditherLeast, ditherMost, ditherStart)
 	a.mean = sane(learned.Mean, 0, math.MaxInt32, 0)
 	a.square = sane(learned.Square, a.mean*a.mean, math.MaxInt32, 2*a.mean*a.mean)
 	a.throughput = sane(learned.Throughput, 0, math.MaxInt32, 0)
 	a.evidence.dispersion = sane(learned.Dispersion, 0.2, 50, 1.5)
 	a.guard.ceiling = sane(learned.Ceiling, 1, Unlimited, 0)
-	a.guard.relax = ceilingRelax
+	a.guard.relax, a.guard.again = ceilingRelax, ceilingRelax
 	a.surge.armed = true
 	a.limit = a.centre
 	return a
@@ -71,8 +72,7 @@ func newAdaptive(b bounds, learned State) *adaptive {
 // not kept: it is gathered again within seconds, and may be of another server.
 func (a *adaptive) State() State {
 	return State{
-		Centre: a.centre, Supported: a.supported, Dither: a.dither,
-		Mean: a.mean, Square: a.square,
+		Centre: a.centre, Supported: a.supported, Mean: a.mean, Square: a.square,
 		Dispersion: a.evidence.dispersion, Throughput: a.throughput, Ceiling: a.guard.ceiling,
 	}
 }
@@ -169,7 +169,7 @@ func (a *adaptive) weigh(up, down measure) Reason {
 		return a.follow(up, down)
 	}
 	spread := math.Log(up.inFlight() / down.inFlight())
-	if up.bind() < 0.5 && spread < 0.3*math.Log((1+a.dither)/(1-a.dither)) {
+	if up.bind() < 0.5 && spread < 0.3*math.Log((1+a.dither())/(1-a.dither())) {
 		a.evidence.fade(0.9) // the demand lies between the two halves
 	}
 	if spread < 0.03 {
@@ -185,7 +185,6 @@ func (a *adaptive) weigh(up, down measure) Reason {
 	if a.evidence.surprised(s, poisson) {
 		a.evidence.fade(0.4)
 		a.stride = stepMost
-		a.dither = max(a.dither, ditherStart)
 	}
 	a.level(up, down)
 	a.evidence.add(s, poisson)
@@ -206,7 +205,7 @@ func (a *adaptive) follow(up, down measure) Reason {
 		demand = mean
 	}
 	was := a.centre
-	a.supported = a.clamp(a.supported * supportAges)
+	a.supported = a.clamp(a.supported * min(supportAges, math.Exp(-2*a.slot.length/supportTime)))
 	a.centre = max(a.centre*followMost, a.supported, min(a.centre, demand))
 	a.centre = a.clamp(max(a.centre, min(followLeast, was)))
 	a.evidence.fade(0.8)
@@ -229,7 +228,6 @@ func (a *adaptive) level(up, down measure) {
 		a.evidence.fade(0.1)
 		a.stride = stepMost
 		a.throughput, a.held = rate, held
-		a.dither = max(a.dither, ditherStart)
 	}
 	a.throughput += 0.2 * (rate - a.throughput)
 	a.held += 0.2 * (held - a.held)
@@ -238,29 +236,26 @@ func (a *adaptive) level(up, down measure) {
 // seek moves the centre towards the aim once the evidence is certain. How far: as
 // far as the elasticity is off, less what of it may be noise.
 func (a *adaptive) seek() Reason {
-	a.undecided++
 	z, off := a.evidence.z(), a.evidence.elasticity()-elasticityAim
 	if math.Abs(z) < certain {
-		switch {
-		case a.evidence.weight > 20 && math.Abs(off) < 0.12:
-			a.dither = max(ditherLeast, a.dither*0.96) // settled
+		if a.evidence.weight > settledWeight && math.Abs(off) < settledOff {
 			a.supported = a.centre
-		case a.undecided > 6:
-			a.dither = min(ditherMost, a.dither*1.08)
 		}
 		return Hold
 	}
 	a.pace(off)
 	move := clamp(off*(1-1/(z*z)), -a.stride, a.stride)
 	if off < stepFree {
-		move = min(move, math.Log(1+a.dither)) // no further than the upper half was tried
+		move = min(move, math.Log(1+a.dither())) // no further than the upper half was tried
+	}
+	if a.evidence.elasticity() < steep {
+		a.guard.mark(a.centre, a.min)
 	}
 	a.centre = a.clamp(a.centre * math.Exp(move))
-	if a.guard.ceiling > 0 && a.centre*(1+a.dither) > a.guard.ceiling {
+	if a.guard.ceiling > 0 && a.centre*(1+a.dither()) > a.guard.ceiling {
 		a.guard.relax *= ceilingHaste
 	}
 	a.supported = a.centre
-	a.undecided = 0
 	a.evidence.fade(math.Exp(-4 * math.Abs(move))) // it was of another place
 	if move > 0 {
 		return Climb
@@ -304,15 +299,30 @@ func (a *adaptive) begin(wall time.Time) {
 	a.limit = a.clamp(a.dithered(half))
 }
 
+// dither is the part of the centre by which the halves of a pair differ from it.
+// A slot is some response times long, so that about as many completions fall into
+// it as requests are held: with a dither of one over their root every pair says as
+// much about the elasticity as any other.
+//
+// It is also what makes proxies before one server fair, without a message. With a
+// server's true elasticity e and in step, a proxy whose dither is d measures
+// 1-(1-e)·D/d, where D is the mean dither of all, weighted by requests held. Who
+// holds more than the others has the smaller d, measures less than e and comes
+// down; who holds less climbs; where all measure e they hold the same. For that to
+// be so the dither must not depend on anything that one proxy alone has seen.
+func (a *adaptive) dither() float64 {
+	return clamp(ditherScale/math.Sqrt(a.centre), ditherLeast, ditherMost)
+}
+
 // dithered is the limit of a half: off the centre by the dither, and by one whole
 // request at least. A ceiling above which throughput broke down relaxes with each
 // slot.
 func (a *adaptive) dithered(half Half) float64 {
 	if a.guard.ceiling > 0 {
 		a.guard.ceiling = min(a.max, a.guard.ceiling*(1+a.guard.relax*a.slot.length))
-		a.centre = a.clamp(min(a.centre, a.guard.ceiling/(1+a.dither)))
+		a.centre = a.clamp(min(a.centre, a.guard.ceiling/(1+a.dither())))
 	}
-	limit := a.centre * (1 + a.dither*float64(half))
+	limit := a.centre * (1 + a.dither()*float64(half))
 	switch {
 	case half == Up:
 		limit = max(limit, math.Floor(a.centre)+1)

@@ -4,7 +4,7 @@ import "math"
 
 const (
 	elasticityAim  = 0.03 // the elasticity at which more concurrency no longer pays for its response time
-	certain        = 1.6  // standard errors from the aim before anything moves
+	certain        = 1.3  // standard errors from the aim before anything moves
 	evidenceMost   = 240  // memory: no more than this is believed of the past
 	surprise       = 3    // standard errors of a pair from the rest before the rest fades
 	recentKeep     = 0.8  // of what recent pairs weigh, per pair

@@ -8,7 +8,9 @@ const (
 	collapsePart  = 0.55  // of the expected throughput
 	outagePart    = 0.02  // of the expected throughput: that is not too much load, that is a standstill
 	backOff       = 0.7   // factor on the centre
+	steep         = -0.5  // elasticity below which a server breaks down rather than degrades
 	ceilingRelax  = 0.005 // per second
+	ceilingAgain  = 0.5   // factor on that when throughput breaks down near an earlier ceiling
 	ceilingHaste  = 1.25  // factor on that for each climb that the ceiling stops: it may have been a false alarm
 	failedPart    = 0.1   // of completions that may fail before the limit gives way
 	failedLeast   = 3
@@ -24,6 +26,7 @@ const (
 type guard struct {
 	ceiling float64 // throughput broke down above it; 0: nowhere
 	relax   float64 // by which the ceiling rises, 1/s; more with each climb that it stopped
+	again   float64 // ceilingRelax, less with each time that it broke down here
 	before  float64 // centre before an outage; 0: there is none
 	bound   window
 	failures
@@ -137,7 +140,7 @@ func (f *failures) settle() {
 // limit below the one that went with that throughput lets less be expected.
 func (a *adaptive) judgeThroughput(s Sample) Reason {
 	w := &a.guard.bound
-	if a.surge.running || a.held == 0 || float64(s.InFlight) < 0.9*a.limit-1 {
+	if a.held == 0 || float64(s.InFlight) < 0.9*a.limit-1 {
 		*w = window{}
 		return Hold
 	}
@@ -148,28 +151,46 @@ func (a *adaptive) judgeThroughput(s Sample) Reason {
 		return Hold
 	}
 	judged := *w
-	*w = window{}
-	switch {
-	case judged.good >= collapsePart*judged.expected-2*math.Sqrt(a.evidence.dispersion*judged.expected):
+	if judged.good >= collapsePart*judged.expected {
+		*w = window{}
 		return Hold
-	case judged.good < outagePart*judged.expected:
+	}
+	if judged.good >= collapsePart*judged.expected-2*math.Sqrt(a.evidence.dispersion*judged.expected) {
+		return Hold // may be noise: the window goes on until it is clear
+	}
+	*w = window{}
+	if judged.good < outagePart*judged.expected {
 		return a.stop()
 	}
 	return a.collapse(judged.good / judged.seconds)
 }
 
 // collapse backs off, and sets a ceiling if the limit had been raised above where
-// the throughput was known.
+// the throughput was known. A surge ends where it was before its last step.
 func (a *adaptive) collapse(rate float64) Reason {
-	if a.limit > 1.05*a.held {
-		a.guard.ceiling = max(a.min, 0.85*a.limit)
-		a.guard.relax = ceilingRelax
+	surging := a.surge.running
+	if surging || a.limit > 1.05*a.held {
+		a.guard.mark(0.85*a.limit, a.min)
+	}
+	if surging {
+		a.endSurge(a.surge.held, a.surge.held)
+		return Collapse
 	}
 	a.throughput = max(rate, 0.2*a.throughput)
 	a.held = a.limit
-	a.dither = max(ditherLeast, 0.7*a.dither)
 	a.moveTo(backOff * a.centre)
 	return Collapse
+}
+
+// mark sets the ceiling where throughput broke down. One that was right the time
+// before is trusted for longer.
+func (g *guard) mark(at, least float64) {
+	if g.ceiling > 0 && at > 0.6*g.ceiling && at < 1.5*g.ceiling {
+		g.again *= ceilingAgain
+	} else {
+		g.again = ceilingRelax
+	}
+	g.ceiling, g.relax = max(least, at), g.again
 }
 
 // stop marks an outage: what stands still says nothing about concurrency.

@@ -134,8 +134,8 @@ func TestState(t *testing.T) {
 	}
 	nan := math.NaN()
 	for _, damaged := range []limit.State{
-		{Centre: nan, Supported: nan, Dither: nan, Mean: nan, Square: nan, Dispersion: nan, Throughput: nan, Ceiling: nan, LongMean: nan, Objective: nan},
-		{Centre: math.Inf(1), Supported: -1, Dither: 3, Mean: -1, Square: 1e300, Dispersion: 1e9, Throughput: -5, Ceiling: 0.1, LongMean: -3, Objective: -2},
+		{Centre: nan, Supported: nan, Mean: nan, Square: nan, Dispersion: nan, Throughput: nan, Ceiling: nan, LongMean: nan, Objective: nan},
+		{Centre: math.Inf(1), Supported: -1, Mean: -1, Square: 1e300, Dispersion: 1e9, Throughput: -5, Ceiling: 0.1, LongMean: -3, Objective: -2},
 	} {
 		for _, kind := range []limit.Kind{limit.Adaptive, limit.Gradient2} {
 			set := limit.Settings{Kind: kind, Min: 2, Max: 1000, Target: time.Second}

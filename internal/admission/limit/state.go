@@ -7,7 +7,6 @@ import "math"
 type State struct {
 	Centre     float64 `json:"centre"`            // the limit without its dither
 	Supported  float64 `json:"supported"`         // the last centre that evidence supported
-	Dither     float64 `json:"dither"`            // fraction of the centre
 	Mean       float64 `json:"mean_seconds"`      // E[R], s
 	Square     float64 `json:"square_seconds2"`   // E[R²], s²
 	Dispersion float64 `json:"dispersion"`        // of the measured elasticity over that of a Poisson stream

@@ -29,6 +29,7 @@ func (a *adaptive) startSurge() Reason {
 func (a *adaptive) stepSurge() Reason {
 	a.surge.misses = 0
 	a.surge.rate, a.surge.held = a.slot.rate(), a.slot.inFlight()
+	a.throughput, a.held = a.surge.rate, a.surge.held
 	a.centre = a.clamp(max(a.centre, a.limit) * surgeStep)
 	return Surge
 }

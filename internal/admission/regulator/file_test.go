@@ -18,7 +18,7 @@ import (
 	"sluice/internal/segment"
 )
 
-var learned = limit.State{Centre: 51, Supported: 47, Dither: 0.1, Mean: 0.2, Square: 0.08, Throughput: 372}
+var learned = limit.State{Centre: 51, Supported: 47, Mean: 0.2, Square: 0.08, Throughput: 372}
 
 // finish is the end of Run.
 func (r *rig) finish() {
