@@ -54,6 +54,15 @@ type class struct {
 	work   float64 // mean of an exponential
 	remote float64 // mean of an exponential delay elsewhere, s
 	fixed  float64 // delay elsewhere, s
+	tail   float64 // if not 0, work is log-normal instead, and this its sigma
+}
+
+// draw gives the work of one request.
+func (c class) draw(rng *rand.Rand) float64 {
+	if c.tail > 0 {
+		return c.work * math.Exp(c.tail*rng.NormFloat64()-c.tail*c.tail/2)
+	}
+	return c.work * rng.ExpFloat64()
 }
 
 var uniform = []class{{part: 1, work: 1}}
@@ -82,6 +91,8 @@ type proxy struct {
 	skew     float64 // of its wall clock, s
 	done     int     // good completions while measuring
 	trace    []limit.Decision
+	unsaid   limit.Sample // completions that were not reported yet
+	said     float64      // when the last ones were
 }
 
 func (p *proxy) count(now float64) {
@@ -119,6 +130,9 @@ type sim struct {
 	sticky    bool                     // a user stays with one proxy
 	timeout   float64                  // s after which a proxy gives up; 0: never
 	faulty    func(onBackend int) bool // whether a request that comes now will fail, at once
+	late      func() float64           // s by which a step comes too late; nil: none does
+	sampled   bool                     // Bound is guessed from how things stand at a step
+	burst     float64                  // s; completions are reported only so often; 0: at each step
 	target    float64                  // s; slower good responses are counted
 	proxies   []*proxy
 	times     []float64 // of requests as users see them, s, while measuring
@@ -181,7 +195,7 @@ func (s *sim) arrive(user int) {
 	u := s.rng.Float64()
 	for i, c := range s.classes {
 		if u < c.part || i == len(s.classes)-1 {
-			r.work = s.rng.ExpFloat64() * c.work
+			r.work = c.draw(s.rng)
 			r.remote += s.rng.ExpFloat64()*c.remote + c.fixed
 			break
 		}
@@ -272,13 +286,39 @@ func (s *sim) step(p *proxy) {
 	p.count(s.now)
 	p.sample.Span = s.now - p.stepped
 	p.sample.InFlight, p.sample.Queue = p.inFlight, len(p.queue)
+	if s.sampled {
+		p.sample.Bound = 0
+		if len(p.queue) > 0 || p.inFlight >= p.limit {
+			p.sample.Bound = p.sample.Span
+		}
+	}
+	p.report(s.now, s.burst)
 	wall := epoch.Add(time.Duration((s.now + p.skew) * 1e9))
 	d := p.control.Step(wall, p.sample)
 	p.trace = append(p.trace, d)
 	p.limit = d.Limit
 	p.sample, p.stepped = limit.Sample{}, s.now
 	s.admit(p)
-	s.after(tick, func() { s.step(p) })
+	next := tick
+	if s.late != nil {
+		next += s.late()
+	}
+	s.after(next, func() { s.step(p) })
+}
+
+// report keeps the completions back until a burst of them is due.
+func (p *proxy) report(now, burst float64) {
+	if burst == 0 {
+		return
+	}
+	p.unsaid.Good += p.sample.Good
+	p.unsaid.Sum += p.sample.Sum
+	p.unsaid.Squares += p.sample.Squares
+	p.sample.Good, p.sample.Sum, p.sample.Squares = 0, 0, 0
+	if now-p.said >= burst {
+		p.sample.Good, p.sample.Sum, p.sample.Squares = p.unsaid.Good, p.unsaid.Sum, p.unsaid.Squares
+		p.unsaid, p.said = limit.Sample{}, now
+	}
 }
 
 // run lets time pass to its end.
