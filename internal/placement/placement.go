@@ -5,33 +5,48 @@
 // order:
 //
 //  1. check the wishes
-//  2. take from each node the CPUs that this process may use
-//  3. make one silo per node, or one for the whole machine
-//  4. give each silo's worker its loops, its memory policy and its memory limit
+//  2. take from each node the CPUs that are granted, wished and fit (choose.go)
+//  3. leave some of them to interrupts (choose.go)
+//  4. make silos of the rest: one per node, per cache, for the machine, or N
+//     (silo.go)
+//  5. give each silo's worker its loops, its memory policy and its share of
+//     memory (memory.go)
 //
-// What cannot be had (a memory policy for a node without memory) is replaced by
-// doing nothing, and Assignment.Notes says so.
+// What is left out, and why, stands in Assignment.Notes. What cannot be had (a
+// memory policy for a node without memory) is replaced by doing nothing, and
+// Assignment.Unmet says so. A fact that the machine does not tell changes
+// nothing: without cache files there are no clusters, without siblings each CPU
+// is a core. Warnings (warnings.go) says what of the machine is set up against
+// an assignment.
 package placement
 
 import (
 	"fmt"
 	"math"
 	"slices"
+	"strconv"
 
 	"sluice/internal/topology"
 )
 
-// Values of Wishes.Per, Wishes.Affinity and Wishes.Memory, and of Worker.Memory.
+// Values of Wishes.Per, Wishes.Affinity, Wishes.Memory and Wishes.Reserve, and
+// of Worker.Affinity and Worker.Memory.
 const (
 	PerNode    = "node"
+	PerCluster = "cluster"
 	PerMachine = "machine"
 
 	AffinityHard = "hard"
+	AffinitySoft = "soft"
 	AffinityNone = "none"
 
 	MemoryPrefer  = "prefer"
 	MemoryBind    = "bind"
 	MemoryDefault = "default"
+
+	ReserveNone    = "none"
+	ReserveCPU     = "cpu"
+	ReserveSibling = "sibling"
 )
 
 // Bounds of an assignment. The shared segment has room for so many
@@ -41,122 +56,149 @@ const (
 	MaxLoops   = 256 // per worker
 )
 
-// memoryShare of a silo's memory is what the Go heap of its worker may grow to
-// before the collector works against it (GOMEMLIMIT). The rest is for socket
-// buffers, the page cache and the app servers on the node.
-const memoryShare = 0.7
-
 // Wishes are what the operator configured, and what the process was given.
 type Wishes struct {
-	Per      string // node: a worker per NUMA node that has CPUs; machine: one
-	Loops    int    // per worker; 0: one per CPU
-	Affinity string // hard: loop i stays on CPUs[i % len]; none: loops move within the worker's CPUs
-	Memory   string // prefer | bind | default: the node's memory, first, only, or as the kernel likes
-	Allowed  []int  // CPUs that this process may use; empty: all that are online
+	// Per is a worker per NUMA node that has CPUs (node), per last-level cache
+	// (cluster), one (machine), or so many in all ("4").
+	Per string
+
+	Loops int // per worker; 0: one per CPU
+
+	// Affinity is how threads stay: loop i on CPUs[i % len] (hard); within the
+	// worker's CPUs while those have idle time, then on Overflow too (soft); within
+	// the worker's CPUs (none).
+	Affinity string
+
+	Memory  string // prefer | bind | default: the node's memory, first, only, or as the kernel likes
+	Reserve string // none | cpu | sibling: left to interrupts, nothing, a CPU of each node, or all threads of each core but the first; empty: none
+	CPUs    string // only these, in the kernel's list format ("0-7,16"); empty: all that fit
+	Nodes   string // only these nodes' CPUs, likewise; empty: all
+	Allowed []int  // CPUs that this process may use, as the kernel said; empty: as the Machine says
 }
 
 // Assignment is the decision. It is immutable.
 type Assignment struct {
-	Workers []Worker // at least one; no CPU is in two of them
-	Notes   []string // wishes that this machine cannot meet, for the log
+	Workers []Worker `json:"workers"`         // at least one; no CPU is in two of them
+	Notes   []string `json:"notes,omitempty"` // what was left out, and why
+	Unmet   []string `json:"unmet,omitempty"` // wishes that this machine cannot meet, and what is done instead
 }
 
-// Worker is the place of one listener process.
+// Worker is the place of one listener process. Lists are ascending.
 type Worker struct {
-	Index       int    // position in Assignment.Workers
-	Node        int    // NUMA node; the lowest if the worker spans several
-	CPUs        []int  // ascending, at least one: all threads of the process stay on them
-	Loops       int    // 1 to MaxLoops
-	Pin         bool   // loop i stays on CPUs[i % len]
-	Memory      string // prefer | bind: Node's memory; default: no policy
-	MemoryLimit int64  // bytes, for GOMEMLIMIT; 0: unknown, no limit
+	Index       int    `json:"index"`                        // position in Assignment.Workers
+	Node        int    `json:"node"`                         // NUMA node; the lowest if the worker spans several
+	Nodes       []int  `json:"nodes"`                        // all nodes that it has CPUs of
+	CPUs        []int  `json:"cpus"`                         // at least one: all threads of the process stay on them
+	Reserved    []int  `json:"reserved,omitempty"`           // CPUs of its nodes that no worker uses: interrupts go there
+	Overflow    []int  `json:"overflow,omitempty"`           // soft: where its threads may go too while its own CPUs are full
+	Loops       int    `json:"loops"`                        // 1 to MaxLoops
+	Affinity    string `json:"affinity"`                     // hard | soft | none
+	Pin         bool   `json:"pin"`                          // hard: loop i stays on CPUs[i % len]
+	Memory      string `json:"memory"`                       // prefer | bind: Node's memory; default: no policy
+	MemoryShare int64  `json:"memory_share_bytes,omitempty"` // its part of its nodes' memory, or of the control group's limit; 0: unknown
+	MemoryLimit int64  `json:"memory_limit_bytes,omitempty"` // for GOMEMLIMIT; 0: unknown, no limit
 }
 
-// silo is a set of CPUs and memory that one worker gets.
-type silo struct {
-	node      int
-	cpus      []int
-	memory    int64 // bytes; 0: unknown or none
-	hasMemory bool  // of its own
-}
-
-// Plan decides. It fails if the wishes are not as documented, or if they ask for
-// more workers or loops than the bounds.
+// Plan decides. It fails if the wishes are not as documented, if they leave no
+// CPU, or if they ask for more workers or loops than the bounds.
 func Plan(m *topology.Machine, w Wishes) (*Assignment, error) {
-	if err := w.check(); err != nil {
+	p := &planner{machine: m, wishes: w}
+	if err := p.check(); err != nil { // 1
 		return nil, err
 	}
-	silos := usable(m, w.Allowed)
-	if w.Per == PerMachine {
-		silos = []silo{merge(silos)}
+	pools, err := p.choose() // 2
+	if err != nil {
+		return nil, err
 	}
-	if len(silos) > MaxWorkers {
-		return nil, fmt.Errorf("workers.per: node: %d nodes have usable CPUs, and at most %d workers are possible; write machine", len(silos), MaxWorkers)
+	reserved := p.reserve(pools) // 3
+	silos, err := p.cut(pools)   // 4
+	if err != nil {
+		return nil, err
 	}
-	a := &Assignment{Workers: make([]Worker, len(silos))}
-	shares := split(silos, m.Limits.CPUs)
-	for i, s := range silos {
-		a.Workers[i] = Worker{
-			Index:       i,
-			Node:        s.node,
-			CPUs:        s.cpus,
-			Loops:       a.loops(s, w, shares[i]),
-			Pin:         w.Affinity == AffinityHard,
-			Memory:      a.memory(s, w, m),
-			MemoryLimit: limit(s, m.Limits.Memory, len(silos)),
-		}
-	}
-	return a, nil
+	p.assign(silos, reserved) // 5
+	return &p.made, nil
 }
 
-func (w Wishes) check() error {
-	switch {
-	case w.Per != PerNode && w.Per != PerMachine:
-		return fmt.Errorf("workers.per: %q: write %s or %s", w.Per, PerNode, PerMachine)
-	case w.Affinity != AffinityHard && w.Affinity != AffinityNone:
-		return fmt.Errorf("workers.affinity: %q: write %s or %s", w.Affinity, AffinityHard, AffinityNone)
-	case w.Memory != MemoryPrefer && w.Memory != MemoryBind && w.Memory != MemoryDefault:
-		return fmt.Errorf("workers.memory: %q: write %s, %s or %s", w.Memory, MemoryPrefer, MemoryBind, MemoryDefault)
-	case w.Loops < 0 || w.Loops > MaxLoops:
+// planner is one decision under way.
+type planner struct {
+	machine *topology.Machine
+	wishes  Wishes
+	workers int   // wished by number; 0: by another word
+	named   []int // CPUs of Wishes.CPUs
+	nodes   []int // of Wishes.Nodes
+	made    Assignment
+}
+
+// check reads the wishes.
+func (p *planner) check() error {
+	w := &p.wishes
+	if w.Reserve == "" {
+		w.Reserve = ReserveNone
+	}
+	if err := p.checkWords(); err != nil {
+		return err
+	}
+	if w.Loops < 0 || w.Loops > MaxLoops {
 		return fmt.Errorf("workers.loops: %d: write 0 (one per CPU) to %d", w.Loops, MaxLoops)
+	}
+	var err error
+	if p.named, err = topology.ParseCPUs(w.CPUs); err != nil {
+		return fmt.Errorf("workers.cpus: %w; write a list as \"0-7,16\"", err)
+	}
+	if p.nodes, err = topology.ParseCPUs(w.Nodes); err != nil {
+		return fmt.Errorf("workers.nodes: %w; write a list as \"0-1,3\"", err)
 	}
 	return nil
 }
 
-// usable makes a silo of each node that has CPUs we may use. If the machine's
-// files and our CPU set disagree altogether, as in some containers, the CPU set
-// is right: the kernel itself gave it to us.
-func usable(m *topology.Machine, allowed []int) []silo {
-	var silos []silo
-	for _, n := range m.Nodes {
-		cpus := slices.Clone(n.CPUs)
-		if len(allowed) > 0 {
-			cpus = slices.DeleteFunc(cpus, func(cpu int) bool { return !slices.Contains(allowed, cpu) })
+func (p *planner) checkWords() error {
+	w := &p.wishes
+	if !slices.Contains([]string{PerNode, PerCluster, PerMachine}, w.Per) {
+		n, err := strconv.ParseUint(w.Per, 10, 16)
+		if err != nil || n < 1 || n > MaxWorkers {
+			return fmt.Errorf("workers.per: %q: write %s, %s, %s or a number of workers from 1 to %d", w.Per, PerNode, PerCluster, PerMachine, MaxWorkers)
 		}
-		if len(cpus) > 0 {
-			silos = append(silos, silo{node: n.ID, cpus: cpus, memory: n.MemTotal, hasMemory: n.HasMemory})
+		p.workers = int(n)
+	}
+	for _, word := range []struct {
+		key, value string
+		choices    [3]string
+	}{
+		{"workers.affinity", w.Affinity, [3]string{AffinityHard, AffinitySoft, AffinityNone}},
+		{"workers.memory", w.Memory, [3]string{MemoryPrefer, MemoryBind, MemoryDefault}},
+		{"workers.reserve", w.Reserve, [3]string{ReserveNone, ReserveCPU, ReserveSibling}},
+	} {
+		if c := word.choices; !slices.Contains(c[:], word.value) {
+			return fmt.Errorf("%s: %q: write %s, %s or %s", word.key, word.value, c[0], c[1], c[2])
 		}
 	}
-	if len(silos) == 0 {
-		cpus := slices.Compact(slices.Sorted(slices.Values(allowed)))
-		silos = []silo{{node: m.Nodes[0].ID, cpus: cpus}}
-	}
-	return silos
+	return nil
 }
 
-// merge makes one silo of all. One that spans nodes owns no node's memory in
-// particular, so that no memory policy fits it.
-func merge(silos []silo) silo {
-	if len(silos) == 1 {
-		return silos[0]
+// assign makes the workers, one per silo.
+func (p *planner) assign(silos []silo, reserved map[int][]int) {
+	w := p.wishes
+	loops := split(silos, p.machine.Limits.CPUs)
+	shares := p.shares(silos)
+	all := everyCPU(silos)
+	for i, s := range silos {
+		worker := Worker{
+			Index: i, Node: s.nodes[0], Nodes: s.nodes, CPUs: s.cpus,
+			Loops: p.loops(i, s, loops[i]), Affinity: w.Affinity, Pin: w.Affinity == AffinityHard,
+			Memory: p.policy(i, s), MemoryShare: shares[i], MemoryLimit: int64(float64(shares[i]) * heapShare),
+		}
+		for _, node := range s.nodes {
+			worker.Reserved = append(worker.Reserved, reserved[node]...)
+		}
+		slices.Sort(worker.Reserved)
+		if w.Affinity == AffinitySoft {
+			worker.Overflow = without(all, s.cpus)
+		}
+		p.made.Workers = append(p.made.Workers, worker)
 	}
-	all := silo{node: silos[0].node}
-	for _, s := range silos {
-		all.cpus = append(all.cpus, s.cpus...)
-		all.memory += s.memory
+	if w.Affinity == AffinitySoft && len(silos) == 1 {
+		p.unmet("workers.affinity: soft: there is one worker, and so no other's CPU to go to; its threads move within its own")
 	}
-	slices.Sort(all.cpus)
-	return all
 }
 
 // split shares a control group's CPU limit out among the silos, in proportion
@@ -182,59 +224,56 @@ func split(silos []silo, cpuLimit float64) []int {
 
 // loops says how many loops a silo's worker runs: as many as wished, else one
 // per CPU within its share of the CPU limit.
-func (a *Assignment) loops(s silo, w Wishes, share int) int {
-	if w.Loops > 0 {
-		return w.Loops
+func (p *planner) loops(worker int, s silo, share int) int {
+	if p.wishes.Loops > 0 {
+		return p.wishes.Loops
 	}
 	if share < len(s.cpus) {
-		a.note("node %d: the control group's CPU limit feeds %d of %d loops", s.node, share, len(s.cpus))
+		p.note("worker %d: the control group's CPU limit of %g feeds %d of %d loops", worker, p.machine.Limits.CPUs, share, len(s.cpus))
 	}
 	if share > MaxLoops {
-		a.note("node %d: %d CPUs, but a worker runs at most %d loops", s.node, share, MaxLoops)
+		p.note("worker %d: %d CPUs, but a worker runs at most %d loops", worker, share, MaxLoops)
 	}
 	return min(share, MaxLoops)
 }
 
-// memory gives the policy that makes a difference on this machine. With a
-// single node that has memory every page comes from there anyway, and the call
-// would only be refused where containers forbid it.
-func (a *Assignment) memory(s silo, w Wishes, m *topology.Machine) string {
-	if w.Memory == MemoryDefault || sources(m) < 2 {
-		return MemoryDefault
-	}
-	if s.hasMemory {
-		return w.Memory
-	}
-	// One worker for the whole machine cannot prefer a node; who asked for that
-	// by keeping the default needs no note.
-	if w.Per == PerNode || w.Memory == MemoryBind {
-		a.note("workers.memory: %s: no one node holds the memory of the worker on CPUs %s; using %s",
-			w.Memory, topology.FormatCPUs(s.cpus), MemoryDefault)
-	}
-	return MemoryDefault
+func (p *planner) note(format string, args ...any) {
+	p.made.Notes = append(p.made.Notes, fmt.Sprintf(format, args...))
 }
 
-// sources counts the nodes that memory can come from.
-func sources(m *topology.Machine) int {
-	n := 0
-	for _, node := range m.Nodes {
-		if node.HasMemory {
-			n++
-		}
-	}
-	return n
+func (p *planner) unmet(format string, args ...any) {
+	p.made.Unmet = append(p.made.Unmet, fmt.Sprintf(format, args...))
 }
 
-// limit is the worker's share of its silo's memory, or of the control group's
-// limit if that is less. The workers divide the group's limit evenly.
-func limit(s silo, groupLimit int64, workers int) int64 {
-	memory := s.memory
-	if share := groupLimit / int64(workers); share > 0 && (memory == 0 || share < memory) {
-		memory = share
+// everyCPU lists the CPUs of all silos.
+func everyCPU(silos []silo) []int {
+	var all []int
+	for _, s := range silos {
+		all = append(all, s.cpus...)
 	}
-	return int64(float64(memory) * memoryShare)
+	slices.Sort(all)
+	return all
 }
 
-func (a *Assignment) note(format string, args ...any) {
-	a.Notes = append(a.Notes, fmt.Sprintf(format, args...))
+// both lists what is in two ascending lists.
+func both(a, b []int) []int {
+	return slices.DeleteFunc(slices.Clone(a), func(id int) bool { return !has(b, id) })
+}
+
+// without lists what is in a and not in b; both are ascending.
+func without(a, b []int) []int {
+	return slices.DeleteFunc(slices.Clone(a), func(id int) bool { return has(b, id) })
+}
+
+func has(list []int, id int) bool {
+	_, found := slices.BinarySearch(list, id)
+	return found
+}
+
+// list prints CPUs for a sentence: "CPU 3", "CPUs 0-3".
+func list(cpus []int) string {
+	if len(cpus) == 1 {
+		return "CPU " + topology.FormatCPUs(cpus)
+	}
+	return "CPUs " + topology.FormatCPUs(cpus)
 }

@@ -161,7 +161,10 @@ func planWorkers(root string, w config.Workers) ([]placement.Worker, error) {
 		return nil, err
 	}
 	for _, note := range plan.Notes {
-		slog.Warn("placement", "note", note)
+		slog.Info("placement", "note", note)
+	}
+	for _, wish := range plan.Unmet {
+		slog.Warn("placement", "unmet", wish)
 	}
 	return plan.Workers, nil
 }
