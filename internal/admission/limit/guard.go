@@ -211,8 +211,10 @@ func (a *adaptive) recover() Reason {
 	return Recovered
 }
 
-// moveTo moves the centre without evidence, and fades what was known.
+// moveTo moves the centre without evidence, and fades what was known. The window
+// of the guard was of another limit, or of an outage.
 func (a *adaptive) moveTo(centre float64) {
+	a.guard.bound = window{}
 	a.centre = a.clamp(centre)
 	a.supported = min(a.supported, a.centre)
 	a.surge.running = false

@@ -65,3 +65,38 @@ func TestRough(t *testing.T) {
 		})
 	}
 }
+
+// TestBreaksDown: a backend whose throughput falls off an edge, with most of each
+// request's time spent elsewhere: more at once pays fully up to the edge, and
+// beyond it the backlog feeds itself. What is asked for is below the oracle's by
+// what probing at the edge costs.
+func TestBreaksDown(t *testing.T) {
+	for _, tt := range []struct {
+		name        string
+		curve       curve
+		remote      float64 // s, mean
+		best, wants float64
+	}{
+		{"10 workers, edge at 15, 100 ms elsewhere", thrash(workers(24, 10), 15, 7), 0.1, 28, 0.85},
+		{"12 workers, edge at 16, 450 ms elsewhere", thrash(workers(6, 12), 16, 8), 0.45, 36, 0.75},
+		{"37 workers, edge at 49, 240 ms elsewhere", thrash(workers(12.5, 37), 49, 25), 0.24, 118, 0.90},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			const seeds = 3
+			mean := 0.0
+			for seed := range uint64(seeds) {
+				sc := scenario{id: "edge", from: 150, end: 350, best: []phase{{0, tt.best}}, setup: func(s *sim) {
+					blog(s)
+					s.curve, s.think = tt.curve, 0.2
+					s.classes = []class{{part: 1, work: 1, remote: tt.remote}}
+					s.ramp(10, 250, 10, 2)
+				}}
+				mean += sc.run(t, seed, wide).throughput() / sc.oracle(seed).throughput() / seeds
+			}
+			t.Logf("%.3f", mean)
+			if mean < tt.wants {
+				t.Errorf("%.3f of the best fixed limit, want %.2f", mean, tt.wants)
+			}
+		})
+	}
+}
