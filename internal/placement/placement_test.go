@@ -123,6 +123,12 @@ unmet: workers.memory: prefer: node 1 of worker 1 has no memory for us; using de
 1: node 1 cpus 2-3 loops 2 hard memory default limit 700MiB
 unmet: workers.memory: prefer: node 1 of worker 1 has no memory for us; using default, which is the nearest node that has
 `},
+		{"firmware that finds another node nearer than the node itself", two, func(_ *Wishes, m *topology.Machine) {
+			m.Nodes[0].Distance, m.Nodes[1].Distance = []int{20, 10}, []int{10, 20}
+		}, `
+0: node 0 cpus 0-3 loops 4 hard memory prefer limit 700MiB
+1: node 1 cpus 4-7 loops 4 hard memory prefer limit 1400MiB
+`},
 		{"unknown memory is no limit", []string{"0-1:?", "2-3:1000"}, nil, `
 0: node 0 cpus 0-1 loops 2 hard memory prefer limit 0MiB
 1: node 1 cpus 2-3 loops 2 hard memory prefer limit 700MiB
@@ -290,6 +296,10 @@ func TestPlanShapes(t *testing.T) {
 	epyc := shape.Machine{Caches: 2, Cores: 2, Threads: 2, MemoryMiB: 1000}.Tree()
 	clustered := shape.Machine{Nodes: 2, Cores: 2, MemoryMiB: 1000, WideCache: true}.Tree()
 	hybrid := shape.Machine{Cores: 6, MemoryMiB: 1000}.Tree().With("sys/devices/cpu_core/cpus", "0-3", "sys/devices/cpu_atom/cpus", "4-5")
+	alternating := shape.Machine{Cores: 4, MemoryMiB: 1000}.Tree()
+	for cpu, sharers := range []string{"0,2", "1,3", "0,2", "1,3"} {
+		alternating = alternating.With(fmt.Sprintf("sys/devices/system/cpu/cpu%d/cache/index3/shared_cpu_list", cpu), sharers)
+	}
 	for _, c := range []struct {
 		name string
 		tree shape.Tree
@@ -321,6 +331,14 @@ note: CPUs 4-7 left out: for interrupts (workers.reserve: sibling)
 		{"a cache that spans nodes is cut by them", clustered, func(w *Wishes) { w.Per = PerCluster }, `
 0: node 0 cpus 0-1 loops 2 hard memory prefer limit 700MiB
 1: node 1 cpus 2-3 loops 2 hard memory prefer limit 700MiB
+`},
+		{"caches whose CPUs alternate", alternating, func(w *Wishes) { w.Per = PerCluster }, `
+0: node 0 cpus 0,2 loops 2 hard memory default limit 350MiB
+1: node 0 cpus 1,3 loops 2 hard memory default limit 350MiB
+`},
+		{"parts follow caches whose CPUs alternate", alternating, func(w *Wishes) { w.Per = "2" }, `
+0: node 0 cpus 0,2 loops 2 hard memory default limit 350MiB
+1: node 0 cpus 1,3 loops 2 hard memory default limit 350MiB
 `},
 		{"caches of one core are no clusters", shape.Machine{Caches: 4, Threads: 2, MemoryMiB: 1000}.Tree(), func(w *Wishes) { w.Per = PerCluster }, `
 0: node 0 cpus 0-7 loops 8 hard memory default limit 700MiB

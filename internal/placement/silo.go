@@ -127,17 +127,18 @@ func (p *planner) number(pools []pool) []silo {
 }
 
 // apportion says how many of n workers each pool gets: one, and the further ones
-// where a worker would have most CPUs (D'Hondt's method). No pool gets more than
-// it has CPUs.
+// where a worker would have most CPUs (D'Hondt's method). With n up to the number
+// of CPUs no pool gets more workers than CPUs: one that has a worker on each
+// would give the next less than a CPU, and another gives a whole one.
 func apportion(pools []pool, n int) []int {
 	counts := make([]int, len(pools))
 	for i := range counts {
 		counts[i] = 1
 	}
 	for range n - len(pools) {
-		best := -1
+		best := 0
 		for i, p := range pools {
-			if counts[i] < len(p.cpus) && (best < 0 || len(p.cpus)*(counts[best]+1) > len(pools[best].cpus)*(counts[i]+1)) {
+			if len(p.cpus)*(counts[best]+1) > len(pools[best].cpus)*(counts[i]+1) {
 				best = i
 			}
 		}

@@ -99,6 +99,8 @@ func TestWarnings(t *testing.T) {
 			"node-deaf: no network card delivers on node 1"},
 		{"interrupts that may go anywhere", oneCard("0-7", "0-7").Tree(), nil, ""},
 
+		{"interrupts that may go where no worker is", oneCard("0-7", "0-7").Tree(), func(w *Wishes) { w.Nodes = "0" }, ""},
+
 		{"a node without interrupts", oneCard("0", "1").Tree(), nil, "node-deaf: no network card delivers on node 1"},
 		{"a node reached by RPS", oneCard("0", "1").Tree().With(eth0Queues+"/rx-1/rps_cpus", "f0"), nil, ""},
 		{"one worker for both nodes", oneCard("0", "1").Tree(), func(w *Wishes) { w.Per = PerMachine }, ""},

@@ -52,6 +52,7 @@ var arrows = []row{
 	{"internal/affinity", to("placement", "topology"), "applies a plan"},
 	{"internal/placement", to("topology"), "makes a plan"},
 	{"internal/topology", nil, "reads the machine"},
+	{"internal/topology/shape", nil, "draws machines for tests"},
 	{"internal/spec", to("config"), "what crosses from supervisor to worker"},
 	{"internal/segment", nil, "what both share"},
 	{"internal/config", nil, "names and defaults"},

@@ -153,10 +153,12 @@ func interruptLine(words []string, columns int) (irqLine, bool) {
 }
 
 // irqs lists a NIC's interrupts: those of its PCI function that somebody
-// handles, and those that bear its name. A synthetic NIC of Hyper-V has
-// channels instead, each bound to a CPU.
+// handles, and those that bear its name or its device's. Those of a virtio
+// device belong to the function beneath it, and bear the device's. A bridge
+// further up has interrupts of its own. A synthetic NIC of Hyper-V has channels
+// instead, each bound to a CPU.
 func (r *reader) irqs(nic string, dirs []string, table []irqLine) []IRQ {
-	function := pciFunction(dirs)
+	function := dirs[min(1, len(dirs)-1)]
 	own := append(r.numbered(dirs[0]+"/msi_irqs", ""), r.numbered(function+"/msi_irqs", "")...)
 	if line := r.peekNumber(function + "/irq"); line > 0 {
 		own = append(own, line)
@@ -212,21 +214,6 @@ var (
 	virtioName = regexp.MustCompile(`^virtio\d+$`)
 	pciName    = regexp.MustCompile(`^[0-9a-f]{4,}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]$`)
 )
-
-// pciFunction is the directory whose interrupts are the NIC's: its device's, or,
-// of a virtio device, of the function beneath. A bridge further up has
-// interrupts of its own.
-func pciFunction(dirs []string) string {
-	for i, dir := range dirs {
-		if virtioName.MatchString(path.Base(dir)) && i+1 < len(dirs) {
-			return dirs[i+1]
-		}
-	}
-	if len(dirs) > 1 {
-		return dirs[1]
-	}
-	return dirs[0]
-}
 
 // mentions reports whether an interrupt's name has a device's name in it as a
 // word: "eth1" is not in "eth10-rx-0".

@@ -94,7 +94,19 @@ var shapes = []struct {
 	{"faulty files", shape.Machine{Sockets: 2, Cores: 2, Flags: metal, MemoryMiB: 8192}.Tree().With(
 		"sys/devices/system/cpu/cpu1/topology/core_cpus_list", "nonsense", "sys/devices/system/cpu/cpu2/topology/core_cpus_list", "0-1",
 		"sys/devices/system/cpu/cpu3/topology/physical_package_id", "-1", "sys/devices/system/cpu/cpu0/cache/index3/shared_cpu_list", "7",
-		"sys/devices/system/cpu/isolated", "(null)", "sys/class/net/eth0/device/numa_node", "x", "proc/interrupts", "CPU0\nwhat: 1\n9\n12: x y z")},
+		"sys/devices/system/node/node0/distance", "10", "sys/devices/system/cpu/isolated", "(null)", "sys/class/net/eth0/device/numa_node", "x", "proc/interrupts", "CPU0\nwhat: 1\n9\n12: x y z")},
+}
+
+// TestLastLevel: a cache of instructions is not the last level, if it is the
+// first of its level too.
+func TestLastLevel(t *testing.T) {
+	const cache = "sys/devices/system/cpu/cpu0/cache/"
+	tree := shape.Machine{Cores: 2, MemoryMiB: 100}.Tree().Without(cache+"index2", cache+"index3").With(
+		cache+"index0/type", "Instruction", cache+"index1/type", "Data", cache+"index1/shared_cpu_list", "0-1", cache+"index1/size", "1M")
+	m := ReadFS(tree.FS())
+	if len(m.Caches) != 1 || m.Caches[0].Level != 1 || m.Caches[0].Size != 1<<20 || len(m.Caches[0].CPUs) != 2 {
+		t.Errorf("caches are %+v, want the data cache", m.Caches)
+	}
 }
 
 func ones(n int) int { return strings.Count(fmt.Sprintf("%b", n), "1") }
