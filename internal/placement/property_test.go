@@ -2,6 +2,7 @@ package placement
 
 import (
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"slices"
 	"strconv"
@@ -9,11 +10,12 @@ import (
 	"testing"
 
 	"sluice/internal/topology"
+	"sluice/internal/topology/shape"
 )
 
 // TestPlanProperties plans for many random machines and wishes.
 func TestPlanProperties(t *testing.T) {
-	const machines = 3000
+	const machines = 1500
 	refused := 0
 	for seed := range uint64(machines) {
 		r := rand.New(rand.NewPCG(seed, 1))
@@ -142,6 +144,37 @@ func withOtherFacts(m *topology.Machine) *topology.Machine {
 	other.Sockets = []topology.Socket{{ID: 0, CPUs: m.Online}}
 	other.Unknown = []string{"/sys/anything: permission denied"}
 	return &other
+}
+
+// TestBrokenTrees damages what a machine's files say and plans all the same:
+// nothing panics, and what comes out keeps every promise.
+func TestBrokenTrees(t *testing.T) {
+	tree := shape.Machine{
+		Sockets: 2, Caches: 2, Cores: 2, Threads: 2, MemoryMiB: 1000, MemoryNodes: []int{500},
+		NICs: []shape.NIC{{Name: "eth0", PCI: "0000:18:00.0", First: 40, IRQs: []string{"0", "4"}}},
+	}.Tree().With("proc/self/status", "Cpus_allowed_list: 0-15", "sys/fs/cgroup/cpuset.cpus.effective", "0-15")
+	names := slices.Sorted(maps.Keys(tree))
+	damage := []string{"", "-1", "0-", "0-999", "3", "99999999999999999999", "ff", "0,2,4", "Cpus_allowed_list: 77"}
+	for seed := range uint64(300) {
+		r := rand.New(rand.NewPCG(seed, 3))
+		broken := maps.Clone(tree)
+		for range 1 + r.IntN(12) {
+			if name := names[r.IntN(len(names))]; !strings.HasPrefix(broken[name], shape.Link("")) {
+				broken[name] = damage[r.IntN(len(damage))]
+			}
+		}
+		m, w := topology.ReadFS(broken.FS()), randomWishes(r)
+		a, err := Plan(m, w)
+		if err != nil {
+			continue
+		}
+		Warnings(m, a)
+		for _, check := range []func(*topology.Machine, Wishes, *Assignment) string{checkWorkers, checkCPUs, checkNodes, checkMemory, checkReserved} {
+			if fault := check(m, w, a); fault != "" {
+				t.Fatalf("seed %d: %s\nmachine\n%vwishes %+v\nplan\n%s", seed, fault, m, w, transcript(a))
+			}
+		}
+	}
 }
 
 // The checks return the first broken promise of an assignment, or nothing.

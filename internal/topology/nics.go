@@ -160,8 +160,8 @@ func interruptLine(words []string, columns int) (irqLine, bool) {
 func (r *reader) irqs(nic string, dirs []string, table []irqLine) []IRQ {
 	function := dirs[min(1, len(dirs)-1)]
 	own := append(r.numbered(dirs[0]+"/msi_irqs", ""), r.numbered(function+"/msi_irqs", "")...)
-	if line := r.peekNumber(function + "/irq"); line > 0 {
-		own = append(own, line)
+	if line := r.peekNumber(function + "/irq"); line > 0 && len(own) == 0 {
+		own = append(own, line) // with MSI-X it is a pin that others may use
 	}
 	names := []string{nic}
 	for _, dir := range dirs {

@@ -100,6 +100,27 @@ func TestOldCard(t *testing.T) {
 	}
 }
 
+// TestPin: the pin of a card is its interrupt only if it has no messages.
+func TestPin(t *testing.T) {
+	const function = "sys/devices/pci0000:00/0000:00:03.0"
+	tree := shape.Machine{Cores: 2, MemoryMiB: 100, NICs: []shape.NIC{
+		{Name: "eth0", Driver: "ixgbe", PCI: "0000:00:03.0", First: 30, IRQs: []string{"0"}},
+	}}.Tree().With(function+"/irq", "9", "proc/interrupts", "CPU0 CPU1\n9: 1 2 IO-APIC 9-fasteoi acpi\n30: 1 2 MSI 1-edge eth0-0")
+	numbers := func(tree shape.Tree) string {
+		var list []int
+		for _, irq := range ReadFS(tree.FS()).NICs[0].IRQs {
+			list = append(list, irq.Number)
+		}
+		return FormatCPUs(list)
+	}
+	if got := numbers(tree); got != "30" {
+		t.Errorf("with messages its interrupts are %s, want 30", got)
+	}
+	if got := numbers(tree.Without(function+"/msi_irqs").With("proc/interrupts", "CPU0 CPU1\n9: 1 2 IO-APIC 9-fasteoi mine")); got != "9" {
+		t.Errorf("without messages its interrupts are %s, want 9", got)
+	}
+}
+
 // TestPlainTree: a tree copied without its links tells less, and nothing wrong.
 func TestPlainTree(t *testing.T) {
 	tree := shape.Machine{Cores: 2, MemoryMiB: 100}.Tree().With(

@@ -2,7 +2,10 @@ package topology
 
 import (
 	"fmt"
+	"maps"
+	"math/rand/v2"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 
@@ -95,6 +98,30 @@ var shapes = []struct {
 		"sys/devices/system/cpu/cpu1/topology/core_cpus_list", "nonsense", "sys/devices/system/cpu/cpu2/topology/core_cpus_list", "0-1",
 		"sys/devices/system/cpu/cpu3/topology/physical_package_id", "-1", "sys/devices/system/cpu/cpu0/cache/index3/shared_cpu_list", "7",
 		"sys/devices/system/node/node0/distance", "10", "sys/devices/system/cpu/isolated", "(null)", "sys/class/net/eth0/device/numa_node", "x", "proc/interrupts", "CPU0\nwhat: 1\n9\n12: x y z")},
+}
+
+// TestBrokenTrees damages files of each machine at random. Whatever stands in
+// them, a Machine keeps its promises.
+func TestBrokenTrees(t *testing.T) {
+	damage := []string{"", "\x00", "-1", "0-", "0-99999", "4294967296", "99999999999999999999", "0,0,0", "ffffffff,ffffffff", "max", "1 2 3", "none", "7-3"}
+	for seed := range uint64(200) {
+		r := rand.New(rand.NewPCG(seed, 2))
+		s := shapes[r.IntN(len(shapes))]
+		names := slices.Sorted(maps.Keys(s.tree))
+		tree := s.tree
+		for range 1 + r.IntN(12) {
+			if name := names[r.IntN(len(names))]; r.IntN(3) == 0 {
+				tree = tree.Without(name)
+			} else if !strings.HasPrefix(tree[name], shape.Link("")) {
+				tree = tree.With(name, damage[r.IntN(len(damage))])
+			}
+		}
+		m := ReadFS(tree.FS())
+		checkMachine(t, m)
+		if t.Failed() {
+			t.Fatalf("seed %d, %s:\n%v", seed, s.name, m)
+		}
+	}
 }
 
 // TestLastLevel: a cache of instructions is not the last level, if it is the
