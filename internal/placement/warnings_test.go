@@ -76,6 +76,8 @@ func TestWarnings(t *testing.T) {
 
 		{"a node without memory", good.With("sys/devices/system/node/node1/meminfo", shape.Meminfo(1, 0)), nil,
 			"memory-none: workers run on node 1, which has no memory"},
+		{"two workers on a node without memory", good.With("sys/devices/system/node/node1/meminfo", shape.Meminfo(1, 0)), func(w *Wishes) { w.Per = "4" },
+			"memory-none: workers run on node 1, which has no memory"},
 		{"a node without memory and worker", good.With("sys/devices/system/node/node1/meminfo", shape.Meminfo(1, 0)), func(w *Wishes) { w.Nodes = "0" },
 			"nic-elsewhere: eth1 delivers packets on node 1, where no worker is"},
 		{"memory that is not granted", good.With("sys/fs/cgroup/cpuset.mems.effective", "0"), nil,
