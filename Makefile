@@ -11,7 +11,8 @@ LDFLAGS := -s -w -X main.version=$(VERSION)
 # Real programs that the end-to-end tests meet, and the C compiler that the race
 # detector needs. Command, then the Debian package that has it.
 TOOLS := cc:build-essential nginx:nginx haproxy:haproxy caddy:caddy wrk:wrk \
-         h2load:nghttp2-client curl:curl ab:apache2-utils
+         h2load:nghttp2-client curl:curl ab:apache2-utils \
+         qemu-system-x86_64:qemu-system-x86
 
 .PHONY: help build run deps test vet unit race bench clean go
 

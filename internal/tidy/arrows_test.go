@@ -3,7 +3,6 @@ package tidy
 import (
 	"fmt"
 	"maps"
-	"path"
 	"slices"
 	"strings"
 )
@@ -58,6 +57,9 @@ var arrows = []row{
 	{"internal/config", nil, "names and defaults"},
 
 	{"internal/e2e", nil, "tests only"},
+	{"internal/guest", []string{"internal/guest/order", "internal/testkit"}, "for tests: a machine with nodes"},
+	{"internal/guest/agent", []string{"internal/guest/order"}, "the program in a guest: nothing of a test, nothing of Sluice"},
+	{"internal/guest/order", nil, "what a test and its guest say to each other"},
 	{"internal/testkit", nil, "for tests"},
 	{"internal/tidy", nil, "tests only"},
 }
@@ -196,14 +198,15 @@ func reach(graph map[string][]string, from []string) map[string]bool {
 	return seen
 }
 
-// testPackageRule keeps a package that is made for tests out of other code.
-func testPackageRule(testOnly string) rule {
+// testPackageRule keeps packages that are made for tests out of other code.
+func testPackageRule(testOnly ...string) rule {
 	return func(tr *tree) []string {
 		var faults []string
 		for _, f := range tr.goFiles() {
 			for _, spec := range f.syntax.Imports {
-				if importPath(spec) == path.Join(module, testOnly) && !f.isTest() && f.dir() != testOnly {
-					faults = append(faults, tr.fault(spec.Pos(), "imports %s outside a test", testOnly))
+				to, _ := strings.CutPrefix(importPath(spec), module+"/")
+				if slices.Contains(testOnly, to) && !f.isTest() && !slices.Contains(testOnly, f.dir()) {
+					faults = append(faults, tr.fault(spec.Pos(), "imports %s outside a test", to))
 				}
 			}
 		}

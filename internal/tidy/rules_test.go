@@ -13,7 +13,7 @@ type rule func(*tree) []string
 var rules = map[string]rule{
 	"arrows":          arrowsRule(arrows),
 	"sides":           sidesRule(supervisorSide, workerSide, sharedBySides),
-	"test packages":   testPackageRule("internal/testkit"),
+	"test packages":   testPackageRule("internal/testkit", "internal/guest"),
 	"dependencies":    dependencyRule(dependencies),
 	"confined":        confinedRule(confined),
 	"placing":         placingRule("internal/affinity"),

@@ -53,8 +53,9 @@ var specimens = []specimen{
 		"internal/z/z.go": `package z; import ("sluice/internal/n"; "sluice/internal/s")`,
 	}, []string{"internal/n: is reached from the supervisor and from the worker, which share only [internal/s]; split it"}},
 
-	{"test packages", "in code, in a test, in itself", testPackageRule("internal/kit"), map[string]string{
+	{"test packages", "in code, in a test, in itself, in another of them", testPackageRule("internal/kit", "internal/big"), map[string]string{
 		"internal/a/a.go":       "package a\nimport \"sluice/internal/kit\"",
+		"internal/big/b.go":     `package big; import "sluice/internal/kit"`,
 		"internal/a/a_test.go":  `package a; import "sluice/internal/kit"`,
 		"internal/kit/k.go":     `package kit`,
 		"internal/kit/sub/s.go": "package sub\n\nimport \"sluice/internal/kit\"",

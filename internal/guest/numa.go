@@ -1,0 +1,158 @@
+package guest
+
+import (
+	"fmt"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// Node is what the kernel says of a node (/sys/devices/system/node/nodeN).
+type Node struct {
+	ID     int
+	CPUs   []int // online, ascending
+	Memory int   // MiB
+}
+
+// Nodes are those that are online.
+func (g *Guest) Nodes() []Node {
+	g.t.Helper()
+	const dir = "/sys/devices/system/node/"
+	lists, memory := g.Match(dir+"node*/cpulist"), g.Match(dir+"node*/meminfo")
+	var nodes []Node
+	for _, id := range g.cpus(g.Line(dir + "online")) {
+		n := Node{ID: id}
+		at := fmt.Sprintf("%snode%d/", dir, id)
+		n.CPUs = g.cpus(lists[at+"cpulist"])
+		var kib int
+		if _, err := fmt.Sscanf(memory[at+"meminfo"], "Node %d MemTotal: %d kB", new(int), &kib); err != nil {
+			g.t.Fatalf("%smeminfo: %v", at, err)
+		}
+		n.Memory = kib >> 10
+		nodes = append(nodes, n)
+	}
+	return nodes
+}
+
+// cpus reads a list of the kernel.
+func (g *Guest) cpus(list string) []int {
+	g.t.Helper()
+	cpus, err := parseList(list)
+	if err != nil {
+		g.t.Fatal(err)
+	}
+	return cpus
+}
+
+// parseList reads the kernel's list format: "0-2,5" (Documentation/core-api/
+// printk-formats.rst, bitmap). An empty list is none.
+func parseList(list string) ([]int, error) {
+	var all []int
+	for part := range strings.SplitSeq(strings.TrimSpace(list), ",") {
+		if part == "" {
+			continue
+		}
+		low, high, ranged := strings.Cut(part, "-")
+		first, err := strconv.Atoi(low)
+		last := first
+		if ranged && err == nil {
+			last, err = strconv.Atoi(high)
+		}
+		if err != nil || last < first {
+			return nil, fmt.Errorf("%q is no list of the kernel's", list)
+		}
+		for n := first; n <= last; n++ {
+			all = append(all, n)
+		}
+	}
+	return all, nil
+}
+
+// Children are the processes whose parent is pid, ascending, but for those that
+// have ended.
+func (g *Guest) Children(pid int) []int {
+	g.t.Helper()
+	var children []int
+	for _, text := range g.Match("/proc/[0-9]*/stat") {
+		child, state, parent, err := parseStat(text)
+		if err != nil {
+			g.t.Fatal(err)
+		}
+		if parent == pid && state != "Z" {
+			children = append(children, child)
+		}
+	}
+	slices.Sort(children)
+	return children
+}
+
+// parseStat reads /proc/PID/stat (proc_pid_stat(5)). The name may hold anything,
+// so what follows its last parenthesis is read.
+func parseStat(text string) (pid int, state string, parent int, err error) {
+	at := strings.LastIndexByte(text, ')')
+	fields := strings.Fields(text[at+1:])
+	if at < 0 || len(fields) < 2 {
+		return 0, "", 0, fmt.Errorf("%q is no line of /proc/PID/stat", text)
+	}
+	if _, err = fmt.Sscanf(text, "%d", &pid); err == nil {
+		parent, err = strconv.Atoi(fields[1])
+	}
+	return pid, fields[0], parent, err
+}
+
+// Threads are the CPUs that each thread of a process may run on, by thread id.
+func (g *Guest) Threads(pid int) map[int][]int {
+	g.t.Helper()
+	threads := map[int][]int{}
+	for path, text := range g.Match(fmt.Sprintf("/proc/%d/task/*/status", pid)) {
+		id, err := strconv.Atoi(filepath.Base(filepath.Dir(path)))
+		_, after, found := strings.Cut(text, "Cpus_allowed_list:")
+		if err != nil || !found {
+			g.t.Fatalf("%s: no Cpus_allowed_list", path)
+		}
+		list, _, _ := strings.Cut(after, "\n")
+		threads[id] = g.cpus(list)
+	}
+	if len(threads) == 0 {
+		g.t.Fatalf("process %d in the guest has no threads", pid)
+	}
+	return threads
+}
+
+// AnonymousPages are the pages of a process's heap, stacks and other memory that
+// is no file's, by the node that they are on.
+func (g *Guest) AnonymousPages(pid int) map[int]int {
+	g.t.Helper()
+	pages, err := anonymousPages(g.Read(fmt.Sprintf("/proc/%d/numa_maps", pid)))
+	if err != nil {
+		g.t.Fatal(err)
+	}
+	return pages
+}
+
+// anonymousPages reads /proc/PID/numa_maps (numa(7)): a line for each mapping, with
+// pages by node as N0=12. Mappings of files are left out, with the few pages of
+// them that the process has written to.
+func anonymousPages(text string) (map[int]int, error) {
+	pages := map[int]int{}
+	for line := range strings.Lines(text) {
+		if strings.Contains(line, " file=") {
+			continue
+		}
+		for _, field := range strings.Fields(line)[1:] {
+			name, value, _ := strings.Cut(field, "=")
+			digits, ofNode := strings.CutPrefix(name, "N")
+			node, err := strconv.Atoi(digits)
+			if !ofNode || err != nil {
+				continue
+			}
+			n, err := strconv.Atoi(value)
+			if err != nil {
+				return nil, fmt.Errorf("numa_maps: %q", line)
+			}
+			pages[node] += n
+		}
+	}
+	return pages, nil
+}
