@@ -87,11 +87,18 @@ func newFile(path string, now time.Time, log *slog.Logger) *file {
 	return f
 }
 
+// errIrregular: a pipe would keep its reader waiting, and a device as /dev/null must
+// not be replaced by a file.
+var errIrregular = errors.New("not a regular file")
+
 // readEntries reads a state file. One that does not exist is empty.
 func readEntries(path string) ([]entry, error) {
 	info, err := os.Stat(path)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
+	}
+	if err == nil && !info.Mode().IsRegular() {
+		err = fmt.Errorf("%s: %w", path, errIrregular)
 	}
 	if err == nil && info.Size() > maxFileBytes {
 		err = fmt.Errorf("%s: %d bytes, more than the %d of any state file", path, info.Size(), maxFileBytes)
@@ -187,6 +194,9 @@ func (f *file) save(fresh []entry) {
 // old one is read first, since another Sluice may keep its servers there too.
 func (f *file) replace(fresh []entry) error {
 	old, err := readEntries(f.path)
+	if errors.Is(err, errIrregular) {
+		return err
+	}
 	if err != nil {
 		f.log.Debug("the state file is replaced", "error", err)
 	}

@@ -14,6 +14,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"sluice/internal/admission/limit"
 	"sluice/internal/segment"
 )
@@ -226,12 +228,14 @@ func TestFileIsBroken(t *testing.T) {
 // A place where nothing can be written is reported once, and limits go on.
 func TestUnwritable(t *testing.T) {
 	dir := t.TempDir()
-	if err := errors.Join(os.WriteFile(filepath.Join(dir, "file"), nil, 0o600), os.Mkdir(filepath.Join(dir, "dir"), 0o700)); err != nil {
+	if err := errors.Join(os.WriteFile(filepath.Join(dir, "file"), nil, 0o600), os.Mkdir(filepath.Join(dir, "dir"), 0o700),
+		unix.Mkfifo(filepath.Join(dir, "pipe"), 0o600)); err != nil {
 		t.Fatal(err)
 	}
 	for name, path := range map[string]string{
 		"a file is in the way":      filepath.Join(dir, "file", "limits.json"),
 		"a directory is in the way": filepath.Join(dir, "dir"),
+		"a pipe is in the way":      filepath.Join(dir, "pipe"), // and stands for /dev/null
 		"no such file system":       "/proc/sluice/limits.json",
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -249,6 +253,9 @@ func TestUnwritable(t *testing.T) {
 			}
 			if r.limit(s.Slot) != 51 {
 				t.Errorf("limit %d", r.limit(s.Slot))
+			}
+			if info, err := os.Stat(path); err == nil && info.Mode().IsRegular() {
+				t.Errorf("%s was replaced by a file", path)
 			}
 			if entries, _ := filepath.Glob(filepath.Join(dir, ".limits-*")); len(entries) > 0 {
 				t.Errorf("left behind: %v", entries)
