@@ -9,16 +9,20 @@ import (
 // Options is the shape of a guest. Nodes count from 0, CPUs in the order of their
 // nodes. The zero value of a field is the plain case.
 type Options struct {
-	Nodes         int
+	Nodes         int // with CPUs
 	CPUsPerNode   int
 	MemoryPerNode int // MiB; 0: 384
 
 	Memoryless []int // these nodes have CPUs and no memory
-	CPUless    []int // these nodes have memory and no CPUs
 
-	// Absent is how many of the last nodes the firmware tells of, for CPUs that
-	// are not plugged in: the kernel takes them for possible, and they have
-	// neither CPU nor memory.
+	// CPUless is how many more nodes there are, with memory alone. The kernel numbers
+	// nodes as the firmware's table (ACPI SRAT) names them, which is CPUs first, so
+	// these come after all others.
+	CPUless int
+
+	// Absent is how many of the last nodes with CPUs are only known to the firmware:
+	// their CPUs are not plugged in, and they have no memory. To the kernel they are
+	// possible, and not online.
 	Absent int
 
 	// Distances are those of the firmware's table (ACPI SLIT), from each node to
@@ -35,32 +39,26 @@ const defaultMemory = 384
 
 // check refuses a shape that cannot boot.
 func (o *Options) check() error {
-	switch last := o.Nodes - o.Absent; {
-	case o.Nodes < 1 || o.CPUsPerNode < 1 || o.Absent < 0:
-		return fmt.Errorf("a guest of %d nodes with %d CPUs each, %d of them absent", o.Nodes, o.CPUsPerNode, o.Absent)
-	case !o.hasCPUs(0) || !o.hasMemory(0) || last < 1:
+	switch {
+	case o.Nodes < 1 || o.CPUsPerNode < 1 || o.CPUless < 0 || o.Absent < 0:
+		return fmt.Errorf("a guest of %d nodes with %d CPUs each, %d absent, and %d without CPUs", o.Nodes, o.CPUsPerNode, o.Absent, o.CPUless)
+	case o.absent(0) || !o.hasMemory(0):
 		return fmt.Errorf("node 0 needs CPUs and memory to boot from")
-	case o.Distances != nil && len(o.Distances) != o.Nodes:
-		return fmt.Errorf("distances of %d nodes for %d nodes", len(o.Distances), o.Nodes)
-	}
-	for node := range o.Nodes {
-		if slices.Contains(o.Memoryless, node) && slices.Contains(o.CPUless, node) {
-			return fmt.Errorf("node %d has neither CPUs nor memory; count it in Absent", node)
-		}
-		if o.absent(node) && !o.hasCPUs(node) {
-			return fmt.Errorf("node %d is absent, which only CPUs can be", node)
-		}
+	case o.Distances != nil && len(o.Distances) != o.all():
+		return fmt.Errorf("distances of %d nodes for %d nodes", len(o.Distances), o.all())
 	}
 	return nil
 }
 
-func (o *Options) hasCPUs(node int) bool { return !slices.Contains(o.CPUless, node) }
+func (o *Options) all() int { return o.Nodes + o.CPUless }
+
+func (o *Options) hasCPUs(node int) bool { return node < o.Nodes }
+
+func (o *Options) absent(node int) bool { return o.hasCPUs(node) && node >= o.Nodes-o.Absent }
 
 func (o *Options) hasMemory(node int) bool {
 	return !slices.Contains(o.Memoryless, node) && !o.absent(node)
 }
-
-func (o *Options) absent(node int) bool { return node >= o.Nodes-o.Absent }
 
 func (o *Options) memoryPerNode() int {
 	if o.MemoryPerNode > 0 {
@@ -73,8 +71,8 @@ func (o *Options) memoryPerNode() int {
 // CPUs, a piece of memory for each node with memory.
 func (o *Options) arguments() []string {
 	var nodes []string
-	var sockets, plugged, memory int
-	for node := range o.Nodes {
+	memory := 0 // MiB
+	for node := range o.all() {
 		text := fmt.Sprintf("node,nodeid=%d", node)
 		if o.hasMemory(node) {
 			nodes = append(nodes, "-object", fmt.Sprintf("memory-backend-ram,id=m%d,size=%dM", node, o.memoryPerNode()))
@@ -83,11 +81,7 @@ func (o *Options) arguments() []string {
 		}
 		nodes = append(nodes, "-numa", text)
 		if o.hasCPUs(node) {
-			nodes = append(nodes, "-numa", fmt.Sprintf("cpu,node-id=%d,socket-id=%d", node, sockets))
-			sockets++
-			if !o.absent(node) {
-				plugged += o.CPUsPerNode
-			}
+			nodes = append(nodes, "-numa", fmt.Sprintf("cpu,node-id=%d,socket-id=%d", node, node))
 		}
 	}
 	for from, row := range o.Distances {
@@ -97,23 +91,17 @@ func (o *Options) arguments() []string {
 	}
 	return append([]string{
 		"-accel", "tcg,thread=multi", "-cpu", "max",
-		"-smp", fmt.Sprintf("cpus=%d,maxcpus=%d,sockets=%d,cores=%d,threads=1", plugged, sockets*o.CPUsPerNode, sockets, o.CPUsPerNode),
+		"-smp", fmt.Sprintf("cpus=%d,maxcpus=%d,sockets=%d,cores=%d,threads=1",
+			o.plugged(), o.Nodes*o.CPUsPerNode, o.Nodes, o.CPUsPerNode),
 		"-m", strconv.Itoa(memory) + "M",
 	}, nodes...)
 }
 
-// kernelLine is what the kernel is told at its start. CPUs that are not plugged
-// in would give their node a place among the online ones if they might still come.
+// plugged is the number of CPUs at the start.
+func (o *Options) plugged() int { return (o.Nodes - o.Absent) * o.CPUsPerNode }
+
+// kernelLine is what the kernel is told at its start. Were more CPUs possible than
+// are there, the kernel would bring their nodes online at once.
 func (o *Options) kernelLine() string {
-	line := "console=ttyS0 quiet rdinit=/init panic=-1 random.trust_cpu=on"
-	if o.Absent > 0 {
-		present := 0
-		for node := range o.Nodes - o.Absent {
-			if o.hasCPUs(node) {
-				present += o.CPUsPerNode
-			}
-		}
-		line += " possible_cpus=" + strconv.Itoa(present)
-	}
-	return line
+	return fmt.Sprintf("console=ttyS0 quiet rdinit=/init panic=-1 random.trust_cpu=on possible_cpus=%d", o.plugged())
 }

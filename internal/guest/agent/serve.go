@@ -13,8 +13,7 @@ import (
 )
 
 // server answers each GET with its name. While it is closed requests wait;
-// SIGUSR1 opens it. The target /figures is answered at any time, not counted, and
-// the last of its connection.
+// SIGUSR1 opens it. The target /figures is answered at any time, and not counted.
 type server struct {
 	name   string
 	opened chan struct{} // closed when it is open
@@ -51,20 +50,28 @@ func serve(address, name string, open bool) error {
 	}
 }
 
+// request is what a server reads of a request.
+type request struct {
+	target string
+	last   bool // the client wants the connection closed after it
+}
+
 // converse is the life of a connection. A client that leaves is noticed while its
 // request waits.
 func (s *server) converse(conn net.Conn) {
 	defer conn.Close()
-	targets := make(chan string)
+	requests := make(chan request)
 	over := make(chan struct{})
 	defer close(over)
-	go read(conn, targets, over)
-	for target := range targets {
-		if target == "/figures" {
-			answer(conn, s.figures())
+	go read(conn, requests, over)
+	for r := range requests {
+		body := s.name
+		if r.target == "/figures" {
+			body = s.figures()
+		} else if !s.attend(requests) {
 			return
 		}
-		if !s.attend(targets) || answer(conn, s.name) != nil {
+		if answer(conn, body) != nil || r.last {
 			return
 		}
 	}
@@ -78,7 +85,7 @@ func answer(conn net.Conn, body string) error {
 // attend counts a request and waits until the server is open; false means that
 // the client has gone. None of our clients sends a second request before it has
 // the answer to its first.
-func (s *server) attend(targets <-chan string) bool {
+func (s *server) attend(requests <-chan request) bool {
 	s.mu.Lock()
 	s.requests++
 	s.now++
@@ -92,7 +99,7 @@ func (s *server) attend(targets <-chan string) bool {
 	select {
 	case <-s.opened:
 		return true
-	case <-targets:
+	case <-requests:
 		return false
 	}
 }
@@ -103,23 +110,23 @@ func (s *server) figures() string {
 	return fmt.Sprintf("requests %d now %d most %d", s.requests, s.now, s.most)
 }
 
-// read hands on the target of each request, and closes targets at the
-// connection's end. It ends after over at the latest.
-func read(conn net.Conn, targets chan<- string, over <-chan struct{}) {
-	defer close(targets)
+// read hands on each request, and closes requests at the connection's end. It ends
+// after over at the latest.
+func read(conn net.Conn, requests chan<- request, over <-chan struct{}) {
+	defer close(requests)
 	lines := bufio.NewScanner(conn)
-	target := ""
-	for lines.Scan() {
-		if first := strings.Fields(lines.Text()); len(first) == 3 && target == "" {
-			target = first[1]
-			continue
+	for r := (request{}); lines.Scan(); {
+		line := lines.Text()
+		if first := strings.Fields(line); r.target == "" && len(first) == 3 {
+			r = request{target: first[1], last: first[2] == "HTTP/1.0"}
 		}
-		if lines.Text() != "" {
+		r.last = r.last || strings.EqualFold(line, "Connection: close")
+		if line != "" {
 			continue
 		}
 		select {
-		case targets <- target:
-			target = ""
+		case requests <- r:
+			r = request{}
 		case <-over:
 			return
 		}
