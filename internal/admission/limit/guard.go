@@ -151,15 +151,11 @@ func (a *adaptive) judgeThroughput(s Sample) Reason {
 		return Hold
 	}
 	judged := *w
-	if judged.good >= collapsePart*judged.expected {
-		*w = window{}
-		return Hold
-	}
-	if judged.good >= collapsePart*judged.expected-2*math.Sqrt(a.evidence.dispersion*judged.expected) {
-		return Hold // may be noise: the window goes on until it is clear
-	}
 	*w = window{}
-	if judged.good < outagePart*judged.expected {
+	switch {
+	case judged.good >= collapsePart*judged.expected-2*math.Sqrt(a.evidence.dispersion*judged.expected):
+		return Hold
+	case judged.good < outagePart*judged.expected:
 		return a.stop()
 	}
 	return a.collapse(judged.good / judged.seconds)

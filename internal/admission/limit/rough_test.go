@@ -100,3 +100,35 @@ func TestBreaksDown(t *testing.T) {
 		})
 	}
 }
+
+// TestCrowdAtEdge: a crowd comes at once, and the surge that meets it runs over the
+// edge. Nothing finds such an edge without a fall; this is about getting up again
+// within the first minute.
+func TestCrowdAtEdge(t *testing.T) {
+	const seeds = 6
+	mean := 0.0
+	for _, tt := range []struct {
+		curve  curve
+		remote float64 // s, mean
+		best   float64
+	}{
+		{thrash(workers(6, 12), 16, 8), 0.45, 36},
+		{thrash(workers(12.5, 37), 49, 25), 0.24, 118},
+		{thrash(workers(6, 12), 20, 8), 1, 50},
+	} {
+		for seed := range uint64(seeds) {
+			sc := scenario{id: "crowd", from: 20, end: 80, best: []phase{{0, tt.best}}, setup: func(s *sim) {
+				blog(s)
+				s.curve, s.think = tt.curve, 0.2
+				s.classes = []class{{part: 1, work: 1, remote: tt.remote}}
+				s.addUsers(6)
+				s.at(20, func() { s.addUsers(300) })
+			}}
+			mean += sc.run(t, seed, wide).throughput() / sc.oracle(seed).throughput() / seeds / 3
+		}
+	}
+	t.Logf("%.3f", mean)
+	if mean < 0.5 {
+		t.Errorf("%.3f of the best fixed limit, want 0.50", mean)
+	}
+}
