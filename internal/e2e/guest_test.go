@@ -197,7 +197,9 @@ func workerPerNode(t *testing.T, g *guest.Guest) {
 	for _, pid := range workers {
 		node := s.siloed(pid)
 		homes[node] = pid
-		if share := s.localShare(pid, node); share < 0.95 {
+		share := s.localShare(pid, node)
+		t.Logf("%.2f %% of the memory of worker %d is on its node %d", 100*share, pid, node)
+		if share < 0.95 {
 			t.Errorf("%.1f %% of the memory of worker %d is on its node %d: %v", 100*share, pid, node, s.g.AnonymousPages(pid))
 		}
 	}
