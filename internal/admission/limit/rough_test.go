@@ -47,7 +47,10 @@ func TestRough(t *testing.T) {
 		}, 60},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			const seeds = 3
+			seeds := 3.0
+			if raceDetector {
+				seeds = 1
+			}
 			mean := 0.0
 			for seed := range uint64(seeds) {
 				sc := scenario{id: "rough", from: 100, end: 260, best: []phase{{0, tt.best}}, setup: func(s *sim) {
@@ -82,7 +85,10 @@ func TestBreaksDown(t *testing.T) {
 		{"37 workers, edge at 49, 240 ms elsewhere", thrash(workers(12.5, 37), 49, 25), 0.24, 118, 0.90},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			const seeds = 3
+			seeds := 3.0
+			if raceDetector {
+				seeds = 1
+			}
 			mean := 0.0
 			for seed := range uint64(seeds) {
 				sc := scenario{id: "edge", from: 150, end: 350, best: []phase{{0, tt.best}}, setup: func(s *sim) {
@@ -105,7 +111,10 @@ func TestBreaksDown(t *testing.T) {
 // edge. Nothing finds such an edge without a fall; this is about getting up again
 // within the first minute.
 func TestCrowdAtEdge(t *testing.T) {
-	const seeds = 6
+	seeds := 6.0
+	if raceDetector {
+		seeds = 1
+	}
 	mean := 0.0
 	for _, tt := range []struct {
 		curve  curve
