@@ -177,6 +177,15 @@ func (r *run) claim() (*phase, bool) {
 	return ph, left >= 0
 }
 
+// measures reports whether a request that was claimed in ph, and has its answer
+// now, is measured. A number of requests is counted as they are claimed; else the
+// answers of a stretch of time are counted as they come, also to requests that
+// were sent before it: those that are under way at its end are not counted, and a
+// rate that lacked both would be too low.
+func (r *run) measures(ph *phase) bool {
+	return ph.measured || r.plan.Requests == 0 && r.phase.Load().measured
+}
+
 // stage runs one stage and gives what was measured in it.
 func (r *run) stage(number int, load plan.Stage) *measure.Stage {
 	result := &measure.Stage{Stage: load, Sample: measure.NewSample()}

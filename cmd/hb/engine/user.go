@@ -54,7 +54,7 @@ func (u *user) live() {
 		}
 		request := u.run.mix.pick(u.random) // 3
 		failure := u.do(request)            // 4
-		if ph.measured {                    // 5
+		if u.run.measures(ph) {             // 5
 			u.recorder.Add(&u.answer, failure, due)
 		}
 		if failure != nil && failure.Kind == client.Stopped {
