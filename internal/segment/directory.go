@@ -93,6 +93,7 @@ func (s *Segment) clear(slot int) {
 	g.Limit.Store(0)
 	g.InFlight.Store(0)
 	g.Waiters.Store(0)
+	g.Used.Store(0)
 	*s.Learned(slot) = Learned{}
 	for w := range s.shape.Workers {
 		if s.Worker(w).Loops.Load() > 0 {

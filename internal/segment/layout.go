@@ -199,7 +199,8 @@ type Gate struct {
 	Limit    atomic.Int64  // permits at once; 0: none was set yet, and nothing is limited. Supervisor only
 	InFlight atomic.Int64  // permits claimed
 	Waiters  atomic.Uint64 // bit i: requests that worker i holds may go to this server
-	_        [cacheLine - 24]byte
+	Used     atomic.Uint64 // 1 once a permit was claimed: then the loops' accounts of the server are worth a look
+	_        [cacheLine - 32]byte
 }
 
 // LineStats are a worker's figures of the requests that it holds for one server.

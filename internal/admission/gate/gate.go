@@ -68,6 +68,9 @@ func Claim(g *segment.Gate, mine *segment.ServerStats, now int64) (p Permit, ok 
 			return Permit{}, false
 		}
 		if g.InFlight.CompareAndSwap(n, n+1) {
+			if g.Used.Load() == 0 {
+				g.Used.Store(1)
+			}
 			settle(mine, now, 1)
 			return Permit{g, now}, true
 		}

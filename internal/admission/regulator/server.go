@@ -23,7 +23,7 @@ type server struct {
 
 	stepped    time.Duration // when the last step was, CLOCK_MONOTONIC
 	last, next account       // at the last step; room for the next one
-	awake      bool          // it was seen with a request; before, nothing is read but its gate
+	awake      bool          // it has been used; before, nothing is read but its gate
 	quiet      bool          // nothing happened in the last step
 }
 
@@ -99,7 +99,7 @@ func (s *server) sample(shared *segment.Segment, now time.Duration) limit.Sample
 	span := now - s.stepped
 	s.stepped = now
 	if !s.awake {
-		if !s.busy() {
+		if s.gate.Used.Load() == 0 && !s.busy() {
 			return limit.Sample{Span: span.Seconds()}
 		}
 		s.awake = true

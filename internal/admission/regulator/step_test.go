@@ -56,6 +56,26 @@ func TestSample(t *testing.T) {
 	}
 }
 
+// A server whose answers come so fast that no step ever meets a request is seen all
+// the same.
+func TestFastServerIsSeen(t *testing.T) {
+	r := newRig(t, "")
+	c, s := r.scripted()
+	failed := 0
+	for range 10 {
+		r.pass(quietStep)
+		for range 20 {
+			p := r.claim(0, 0, s.Slot)
+			r.end(&p, 0, 0, s.Slot, gate.Failed)
+		}
+		r.step()
+		failed += int(c.last().Failed)
+	}
+	if failed < 9*20 {
+		t.Errorf("told of %d failures, 200 were", failed)
+	}
+}
+
 // alike compares samples, with room for the last digit.
 func alike(a, b limit.Sample) bool {
 	near := func(x, y float64) bool { return math.Abs(x-y) < 2e-6*max(1, math.Abs(y)) }
