@@ -14,10 +14,17 @@ TOOLS := cc:build-essential nginx:nginx haproxy:haproxy caddy:caddy wrk:wrk \
          h2load:nghttp2-client curl:curl ab:apache2-utils \
          qemu-system-x86_64:qemu-system-x86
 
-.PHONY: help build run deps test vet unit race bench clean go
+# What the application of the overload benchmark is made of.
+JARS := /usr/share/java
+APPLICATION := javac:default-jdk-headless pg_ctlcluster:postgresql \
+         $(JARS)/tomcat10-embed-core.jar:libtomcat10-embed-java \
+         $(JARS)/tomcat10-annotations-api.jar:libtomcat10-java \
+         $(JARS)/postgresql.jar:libpostgresql-jdbc-java
+
+.PHONY: help build run deps test vet unit race bench overload clean go
 
 help: ## list the targets
-	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-7s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 build: go ## build bin/sluice and bin/hb, each one static file
 	@CGO_ENABLED=0 $(GO) build -buildvcs=false -trimpath -ldflags '$(LDFLAGS)' -o bin/ ./cmd/sluice ./cmd/hb
@@ -42,8 +49,12 @@ unit: build
 race: go
 	@CGO_ENABLED=1 $(GO) test -race -timeout 10m ./cmd/... ./internal/...
 
-bench: build ## measure Sluice beside its peers; wants a quiet machine
+bench: build deps ## measure Sluice beside its peers; wants a quiet machine
 	@$(GO) run ./bench
+
+overload: build ## the published experiment: ramps of users that overload a server
+	@.ci/deps $(TOOLS) $(APPLICATION)
+	@$(GO) run ./bench/overload -record
 
 clean: ## remove what was built
 	@rm -rf bin
