@@ -164,6 +164,8 @@ func parses(args []string) error {
 
 // withoutDefault says what the table of defaults shows for keys that have none.
 var withoutDefault = map[string]string{
+	"workers.cpus":                  "all",
+	"workers.nodes":                 "all",
 	"listeners[].name":              "the address",
 	"farms.NAME.servers[].url":      "required",
 	"farms.NAME.servers[].node":     "none",

@@ -38,9 +38,11 @@ func (k *checker) all() {
 // The machine's bounds, which the shared segment reserves room for, and the
 // kernel's.
 const (
+	maxWorkers = 64
 	maxLoops   = 256  // per worker
 	maxServers = 512  // over all farms
 	maxNode    = 1023 // Linux has at most 1024 nodes (CONFIG_NODES_SHIFT)
+	maxCPU     = 8191 // and is built for at most 8192 CPUs (NR_CPUS on x86)
 )
 
 // Bounds that only keep slips of the pen out: beyond them nothing useful lies.
@@ -93,13 +95,6 @@ func (k *checker) oneOf(path, value string, words []string, later ...string) {
 		}
 		k.add(path, value, p)
 	}
-}
-
-func (k *checker) workers() {
-	k.oneOf("workers.per", k.Workers.Per, []string{"node", "machine"}, "cluster")
-	k.oneOf("workers.affinity", k.Workers.Affinity, []string{"hard", "none"}, "soft")
-	k.oneOf("workers.memory", k.Workers.Memory, []string{"prefer", "bind", "default"})
-	checkBounds(k, strconv.Itoa, []bound[int]{{"workers.loops", k.Workers.Loops, 0, maxLoops}})
 }
 
 func (k *checker) log() {

@@ -14,6 +14,10 @@ func TestBounds(t *testing.T) {
 	inServer := func(text string) string { return fmt.Sprintf(farm, ", "+text, "") }
 	for _, c := range []struct{ place, less, least, most, more string }{
 		{"workers: {loops: $}", "-1", "0", "256", "257"},
+		{"workers: {per: $}", "0", "1", "64", "65"},
+		{"workers: {cpus: $}", "-1", "0", "8191", "8192"},
+		{"workers: {cpus: \"1,$\"}", "1", "0-0", "2-8191", "2-8192"},
+		{"workers: {nodes: $}", "-1", "0", "1023", "1024"},
 		{"log: {access: {buffer: $}}", "4095", "4KiB", "1GiB", "1073741825"},
 		{"log: {access: {flush: $}}", "999us", "1ms", "1m", "60001ms"},
 		{"limits: {head: $}", "255", "256", "16MiB", "16777217"},

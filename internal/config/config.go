@@ -28,10 +28,13 @@ type Config struct {
 
 // Workers says how many listener processes run and where (DESIGN §5).
 type Workers struct {
-	Per      string `yaml:"per" json:"per"`           // node | machine
+	Per      string `yaml:"per" json:"per"`           // node | cluster | machine | a number of workers
 	Affinity string `yaml:"affinity" json:"affinity"` // hard | none
 	Memory   string `yaml:"memory" json:"memory"`     // prefer | bind | default
-	Loops    int    `yaml:"loops" json:"loops"`       // per worker; 0: one per CPU of its node
+	Loops    int    `yaml:"loops" json:"loops"`       // per worker; 0: one per CPU of it
+	Reserve  string `yaml:"reserve" json:"reserve"`   // none | cpu | sibling: what no worker uses, so that interrupts have it
+	CPUs     string `yaml:"cpus" json:"cpus"`         // only these, as "0-7,16"; empty: all that fit
+	Nodes    string `yaml:"nodes" json:"nodes"`       // only these nodes' CPUs, as "0-1"; empty: all
 }
 
 // Admin is the address of /metrics, /status and the other operator's pages.

@@ -108,8 +108,12 @@ func (d *decoder) text(n *yaml.Node, into reflect.Value, path string, set func(s
 	}
 }
 
-// pairAsText is the cure for a text with a colon that YAML took for a mapping.
+// pairAsText is the cure for a text with a colon that YAML took for a mapping, or
+// a list of numbers that was written as a list.
 func pairAsText(n *yaml.Node, t reflect.Type, path string) string {
+	if n.Kind == yaml.SequenceNode && (path == "workers.cpus" || path == "workers.nodes") {
+		return "write it as one text: \"0-7,16\""
+	}
 	if n.Kind != yaml.MappingNode || len(n.Content) != 2 || n.Content[1].Kind != yaml.ScalarNode {
 		return ""
 	}

@@ -10,7 +10,7 @@ import (
 // farm.
 func Default() *Config {
 	return &Config{
-		Workers: Workers{Per: "node", Affinity: "hard", Memory: "prefer"},
+		Workers: Workers{Per: "node", Affinity: "hard", Memory: "prefer", Reserve: "none"},
 		Admin:   Admin{Listen: "127.0.0.1:9900"},
 		Log: Log{
 			Access: AccessLog{Path: "stdout", Format: "json", Buffer: 1 << 20, Flush: seconds(1)},

@@ -19,7 +19,7 @@ func TestLoadFull(t *testing.T) {
 	}
 	node := 0
 	for _, check := range []struct{ got, want any }{
-		{c.Workers, Workers{"machine", "none", "bind", 2}},
+		{c.Workers, Workers{"machine", "none", "bind", 2, "cpu", "0-7,16", "0"}},
 		{c.Admin, Admin{"unix:/run/sluice/admin.sock", true}},
 		{c.Log.Access, AccessLog{"/var/log/sluice/access.log", "combined", 64_000, seconds(1) / 4}},
 		{c.Limits, Limits{32 << 10, 8 << 10, 100, 10 << 20, 0, 1_000_000}},

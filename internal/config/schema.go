@@ -53,6 +53,8 @@ func (d *decoder) unknownKey(key string, in reflect.Type, path string) {
 	near, found := nearest(key, keysOf(in))
 	home, elsewhere := homes()[plainName(key)]
 	switch {
+	case in == reflect.TypeFor[Workers]() && looksLikeList(key):
+		cure = "between braces a list with commas needs quotes: {cpus: \"0-7,16\"}"
 	case found && elsewhere:
 		cure = "did you mean " + quote(near) + "? (" + quote(key) + " belongs in " + home + ")"
 	case found:

@@ -192,7 +192,7 @@ func TestLastingFault(t *testing.T) {
 	if err := lastingFault(last, last); err != nil {
 		t.Error(err)
 	}
-	for field, value := range map[string]any{"Per": "machine", "Affinity": "none", "Memory": "bind", "Loops": 2} {
+	for field, value := range map[string]any{"Per": "machine", "Affinity": "none", "Memory": "bind", "Loops": 2, "Reserve": "cpu", "CPUs": "0-3", "Nodes": "1"} {
 		next := *last
 		reflect.ValueOf(&next.Workers).Elem().FieldByName(field).Set(reflect.ValueOf(value))
 		err := lastingFault(last, &next)
@@ -200,8 +200,12 @@ func TestLastingFault(t *testing.T) {
 			t.Errorf("%s changed: got %v", field, err)
 		}
 	}
-	if n := reflect.TypeFor[config.Workers]().NumField(); n != 4 {
-		t.Errorf("config.Workers has %d fields, lastingFault knows 4", n)
+	if n := reflect.TypeFor[config.Workers]().NumField(); n != 7 {
+		t.Errorf("config.Workers has %d fields, lastingFault knows 7", n)
+	}
+	named := &config.Config{Workers: config.Workers{CPUs: "0-3"}}
+	if err := lastingFault(named, &config.Config{}); err == nil || !strings.HasPrefix(err.Error(), `workers.cpus: "": was 0-3 when`) {
+		t.Errorf("no CPUs named any more: got %v", err)
 	}
 	if err := lastingFault(last, &config.Config{Workers: last.Workers, State: "off"}); err == nil || !strings.HasPrefix(err.Error(), "state: off: was auto") {
 		t.Errorf("state changed: got %v", err)

@@ -231,12 +231,24 @@ func lastingFault(last, next *config.Config) error {
 		{"workers.affinity", last.Workers.Affinity, next.Workers.Affinity},
 		{"workers.memory", last.Workers.Memory, next.Workers.Memory},
 		{"workers.loops", last.Workers.Loops, next.Workers.Loops},
+		{"workers.reserve", last.Workers.Reserve, next.Workers.Reserve},
+		{"workers.cpus", last.Workers.CPUs, next.Workers.CPUs},
+		{"workers.nodes", last.Workers.Nodes, next.Workers.Nodes},
 		{"state", last.State, next.State},
 	} {
 		if part.was != part.now {
-			return fmt.Errorf("%s: %v: was %v when Sluice started, and a reload cannot change it; restart Sluice, or write %v",
-				part.key, part.now, part.was, part.was)
+			was := told(part.was)
+			return fmt.Errorf("%s: %s: was %s when Sluice started, and a reload cannot change it; restart Sluice, or write %s",
+				part.key, told(part.now), was, was)
 		}
 	}
 	return nil
+}
+
+// told is a value in a sentence: an empty text shows.
+func told(value any) string {
+	if value == "" {
+		return `""`
+	}
+	return fmt.Sprint(value)
 }

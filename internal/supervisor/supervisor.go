@@ -154,9 +154,9 @@ func planWorkers(root string, w config.Workers) ([]placement.Worker, error) {
 	if err != nil {
 		return nil, err
 	}
-	plan, err := placement.Plan(machine, placement.Wishes{
-		Per: w.Per, Loops: w.Loops, Affinity: w.Affinity, Memory: w.Memory, Allowed: topology.Allowed(),
-	})
+	wishes := Wishes(w)
+	wishes.Allowed = topology.Allowed()
+	plan, err := placement.Plan(machine, wishes)
 	if err != nil {
 		return nil, err
 	}
@@ -167,6 +167,15 @@ func planWorkers(root string, w config.Workers) ([]placement.Worker, error) {
 		slog.Warn("placement", "unmet", wish)
 	}
 	return plan.Workers, nil
+}
+
+// Wishes are a configuration's words for where workers run, for placement.Plan.
+// What this process was given is not among them.
+func Wishes(w config.Workers) placement.Wishes {
+	return placement.Wishes{
+		Per: w.Per, Loops: w.Loops, Affinity: w.Affinity, Memory: w.Memory,
+		Reserve: w.Reserve, CPUs: w.CPUs, Nodes: w.Nodes,
+	}
 }
 
 // shapeFor leaves room for as many servers again as there are, since a reload
