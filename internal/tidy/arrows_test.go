@@ -50,6 +50,7 @@ var arrows = []row{
 	{"internal/admission/queue", nil, "who waits and who is next: no clock, no lock, no limit"},
 	{"internal/affinity", to("placement", "topology"), "applies a plan"},
 	{"internal/placement", to("topology"), "makes a plan"},
+	{"internal/process", to("topology"), "reads what runs on the machine"},
 	{"internal/topology", nil, "reads the machine"},
 	{"internal/topology/shape", nil, "draws machines for tests"},
 	{"internal/spec", to("config"), "what crosses from supervisor to worker"},
