@@ -25,8 +25,8 @@ const clearScreen = "\x1b[H\x1b[J"
 // newStatus is `sluice status`: what a running Sluice does.
 func newStatus() *cobra.Command {
 	var (
-		address, farm       string
-		raw, follow, limits bool
+		address, farm              string
+		raw, follow, limits, nodes bool
 	)
 	c := &cobra.Command{
 		Use:   "status",
@@ -36,6 +36,11 @@ are those of the last second: BUSY is the share of time that its loops were not 
 IDLE connections wait between requests, ACTIVE ones have a request in progress. LIMIT is
 how many requests a server may have at once, QUEUE how many wait for it. P50 and P99 are
 response times since the start: half, and 99 of 100 requests, took no longer.
+
+With --nodes: per NUMA node traffic, and where the memory of workers is: heap and stacks,
+by the kernel's word. MEMORY is on the node, of any worker; LOCAL and REMOTE are shares of
+what the node's own workers have: on their node, and on others. REQ/S and BUSY are those
+of the last 5 to 10 seconds.
 
 With --limits: how many requests each server may have at once, how many it has, how many
 wait for it, and how long those waited that did. ELASTICITY is what one per cent more at
@@ -52,14 +57,22 @@ known. Below stand the last moves. With --watch too: a picture over time on a te
 				return misuse("--json and --watch exclude each other")
 			case farm != "" && !limits:
 				return misuse("--farm needs --limits")
+			case nodes && limits:
+				return misuse("--nodes and --limits exclude each other")
+			case raw && nodes:
+				return w.json(c.Context(), "/nodes")
 			case raw && limits:
 				return w.json(c.Context(), w.limitsPath(everyDecision))
 			case raw:
 				return w.json(c.Context(), "/status")
 			case follow && limits:
 				return w.untilSignal(c.Context(), w.watchLimits)
+			case follow && nodes:
+				return w.untilSignal(c.Context(), w.watchNodes)
 			case follow:
 				return w.untilSignal(c.Context(), w.watch)
+			case nodes:
+				return w.nodes(c.Context())
 			case limits:
 				return w.limits(c.Context())
 			}
@@ -67,8 +80,9 @@ known. Below stand the last moves. With --watch too: a picture over time on a te
 		},
 	}
 	adminFlag(c, &address)
-	c.Flags().BoolVar(&raw, "json", false, "print what /status answers, or /limits")
+	c.Flags().BoolVar(&raw, "json", false, "print what /status answers, or /nodes, or /limits")
 	c.Flags().BoolVar(&follow, "watch", false, "show it anew each second, until Ctrl-C")
+	c.Flags().BoolVar(&nodes, "nodes", false, "show each NUMA node, and where the memory of workers is")
 	c.Flags().BoolVar(&limits, "limits", false, "show the limit of each server, and why it is so")
 	c.Flags().StringVar(&farm, "farm", "", "with --limits: of this farm only")
 	return c

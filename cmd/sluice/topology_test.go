@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bytes"
 	"encoding/json"
 	"flag"
 	"os"
@@ -67,32 +66,20 @@ func recorded(t *testing.T, tree shape.Tree, workers string) []string {
 	if workers == "" {
 		return []string{"topology", "--root", root}
 	}
-	file := filepath.Join(t.TempDir(), "sluice.yaml")
 	text := "workers: " + workers + "\nfarms: {app: {servers: [{url: \"http://a\"}]}}\n"
-	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	return []string{"topology", "--root", root, "--config", file}
-}
-
-// outcome runs a command line.
-func outcome(t *testing.T, args ...string) (code int, stdout, stderr string) {
-	t.Helper()
-	var out, faults bytes.Buffer
-	code = execute(t.Context(), args, &out, &faults)
-	return code, out.String(), faults.String()
+	return []string{"topology", "--root", root, "--config", file(t, text)}
 }
 
 // golden compares a text with a file that a person looked at.
 func golden(t *testing.T, name, got string) {
 	t.Helper()
-	file := filepath.Join("testdata", name)
+	path := filepath.Join("testdata", name)
 	if *update {
-		if err := os.WriteFile(file, []byte(got), 0o644); err != nil {
+		if err := os.WriteFile(path, []byte(got), 0o644); err != nil {
 			t.Fatal(err)
 		}
 	}
-	want, err := os.ReadFile(file)
+	want, err := os.ReadFile(path)
 	if err != nil || got != string(want) {
 		t.Errorf("%s: %v; printed\n%s\nwant\n%s", name, err, got, want)
 	}
@@ -102,12 +89,12 @@ func TestTopology(t *testing.T) {
 	for _, m := range machines {
 		t.Run(m.name, func(t *testing.T) {
 			args := recorded(t, m.tree, m.workers)
-			code, table, faults := outcome(t, args...)
+			code, table, faults := command(t.Context(), args...)
 			if code != exitOK || faults != "" {
 				t.Errorf("exit code %d: %s", code, faults)
 			}
-			_, drawing, _ := outcome(t, append(args, "--tree")...)
-			_, encoded, _ := outcome(t, append(args, "--json")...)
+			_, drawing, _ := command(t.Context(), append(args, "--tree")...)
+			_, encoded, _ := command(t.Context(), append(args, "--json")...)
 			golden(t, "topology/"+m.name+".txt", table+"\n"+drawing)
 			compareTree(t, drawing, encoded)
 		})
@@ -135,7 +122,7 @@ func compareTree(t *testing.T, drawing, encoded string) {
 func TestTopologyWithoutPlan(t *testing.T) {
 	args := recorded(t, shape.Machine{Cores: 2, MemoryMiB: 100}.Tree(), `{cpus: "7"}`)
 	for flag, shown := range map[string]string{"--json=false": "There is no plan.", "--tree": "CPU 1 (unused)", "--json": `"plan": null`} {
-		code, out, faults := outcome(t, append(args, flag)...)
+		code, out, faults := command(t.Context(), append(args, flag)...)
 		if code != exitFail || faults != "sluice: workers.cpus: 7: none of them is ours to use; we may use 0-1\n" || !strings.Contains(out, shown) {
 			t.Errorf("%s: exit code %d, %s%s", flag, code, faults, out)
 		}
@@ -155,7 +142,7 @@ func TestTopologyMisuse(t *testing.T) {
 		{[]string{"--config", empty + "/none.yaml"}, exitFail, "none.yaml"},
 		{[]string{"node0"}, exitUsage, `topology does not take "node0"`},
 	} {
-		if code, _, faults := outcome(t, append([]string{"topology"}, c.args...)...); code != c.code || !strings.Contains(faults, c.want) {
+		if code, _, faults := command(t.Context(), append([]string{"topology"}, c.args...)...); code != c.code || !strings.Contains(faults, c.want) {
 			t.Errorf("%v: exit code %d, %s", c.args, code, faults)
 		}
 	}
@@ -163,7 +150,7 @@ func TestTopologyMisuse(t *testing.T) {
 
 // On the machine that runs this test, whatever it is.
 func TestTopologyHere(t *testing.T) {
-	if code, out, faults := outcome(t, "topology"); code != exitOK || !strings.Contains(out, "WORKER") {
+	if code, out, faults := command(t.Context(), "topology"); code != exitOK || !strings.Contains(out, "WORKER") {
 		t.Errorf("exit code %d: %s%s", code, out, faults)
 	}
 }

@@ -8,7 +8,7 @@
 //
 // The way of a request: listen.go opens the address and bounds the connections,
 // guard.go refuses what a web page of somebody else could send, pages.go answers.
-// status.go, limits.go and metrics.go hold the large answers; sampler.go and
+// status.go, nodes.go, limits.go and metrics.go hold the large answers; sampler.go and
 // process.go give them what the segment does not know.
 package admin
 
@@ -39,6 +39,7 @@ type View interface {
 type WorkerView struct {
 	Index, PID int
 	Node       int    // NUMA node; -1 if the machine tells none
+	Nodes      []int  // all that it has CPUs of
 	State      string // a segment.WorkerState's name
 	CPUs       []int  // that its loops run on
 	Loops      int

@@ -132,6 +132,7 @@ func TestPages(t *testing.T) {
 		{behind, "GET", "/readyz", 503, "have not all taken the configuration"},
 		{none, "GET", "/status", 200, `"version": "1.2.3"`},
 		{none, "GET", "/metrics", 200, "sluice_ready 1\n"},
+		{none, "GET", "/nodes", 200, `"utilisation": `},
 		{none, "GET", "/limits", 200, `"servers": []`},
 		{none, "GET", "/limits?farm=none", 404, "There is no farm"},
 		{none, "POST", "/limits", 405, ""},
@@ -162,7 +163,7 @@ func TestHeadIsGetWithoutBody(t *testing.T) {
 	v := newFakeView(t)
 	server := httptest.NewServer(handler(v, newSampler(v)))
 	defer server.Close()
-	for _, path := range []string{"/", "/status", "/limits", "/metrics", "/healthz", "/readyz", "/config"} {
+	for _, path := range []string{"/", "/status", "/nodes", "/limits", "/metrics", "/healthz", "/readyz", "/config"} {
 		got, err := http.Head(server.URL + path)
 		if err != nil {
 			t.Fatal(err)

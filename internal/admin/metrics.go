@@ -134,7 +134,7 @@ type collector struct{ view View }
 
 // Describe sends every description, so that the registry can check the names.
 func (c collector) Describe(to chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{descBuild, descReady, descGen, descResponses, descRefused, descDuration, descResponse} {
+	for _, d := range []*prometheus.Desc{descBuild, descReady, descGen, descResponses, descRefused, descDuration, descResponse, descMemory} {
 		to <- d
 	}
 	describe(to, loopMetrics)
@@ -168,6 +168,8 @@ func (c collector) worker(to chan<- prometheus.Metric, w WorkerView, totals *seg
 	collect(to, loopMetrics, totals, labels)
 	to <- histogram(descDuration, &totals.Duration, labels)
 	collectHeld(to, totals, labels)
+	memory, _ := memoryOf(w.PID) // what is unknown has no line
+	collectMemory(to, w, memory, labels)
 	for class, name := range classNames {
 		to <- prometheus.MustNewConstMetric(descResponses, prometheus.CounterValue, count(totals.Status[class]), append(labels, name)...)
 	}

@@ -127,7 +127,7 @@ func TestMetricsAreDescribed(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	allowed := []string{"worker", "node", "farm", "server", "code", "reason", "version", "outcome", "cause"}
+	allowed := []string{"worker", "node", "farm", "server", "code", "reason", "version", "outcome", "cause", "memory_node", "place"}
 	for _, f := range families {
 		if !strings.HasPrefix(f.GetName(), "sluice_") {
 			t.Errorf("%s: not ours", f.GetName())

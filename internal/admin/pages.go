@@ -14,6 +14,7 @@ import (
 const index = `Sluice %s
 
   GET  /status   processes, nodes, listeners, farms and servers, as JSON
+  GET  /nodes    traffic and memory by NUMA node, as JSON
   GET  /limits   the limit of each server with its last moves, as JSON; ?farm=NAME, ?decisions=N
   GET  /metrics  for Prometheus
   GET  /healthz  200 while the supervisor lives
@@ -31,6 +32,7 @@ func handler(view View, samples *sampler) http.Handler {
 	mux.HandleFunc("GET /healthz", p.healthz)
 	mux.HandleFunc("GET /readyz", p.readyz)
 	mux.HandleFunc("GET /status", p.status)
+	mux.HandleFunc("GET /nodes", p.nodes)
 	mux.HandleFunc("GET /limits", p.limits)
 	mux.Handle("GET /metrics", metricsHandler(view))
 	mux.HandleFunc("GET /config", p.config)

@@ -176,17 +176,31 @@ func status(tree fs.FS, dir, key string) (string, bool) {
 // none are left out. It counts pages of files too, and those that it shares. The
 // error says that the kernel has no NUMA, or that we lack the right to look.
 func Memory(tree fs.FS, pid int) (map[int]int64, error) {
+	return memory(tree, pid, func(string) bool { return true })
+}
+
+// Anonymous is Memory without mappings of files, and so without what processes
+// share: heap and stacks, which the process alone has written.
+func Anonymous(tree fs.FS, pid int) (map[int]int64, error) {
+	return memory(tree, pid, func(mapping string) bool { return !strings.Contains(mapping, " file=") })
+}
+
+// memory adds up those mappings that count.
+func memory(tree fs.FS, pid int, counts func(mapping string) bool) (map[int]int64, error) {
 	text, err := fs.ReadFile(tree, fmt.Sprintf("proc/%d/numa_maps", pid))
 	if err != nil {
 		return nil, fmt.Errorf("memory by node: %w", err)
 	}
-	memory := map[int]int64{}
+	sum := map[int]int64{}
 	for line := range strings.Lines(string(text)) {
-		if err := addMapping(memory, line); err != nil {
+		if !counts(line) {
+			continue
+		}
+		if err := addMapping(sum, line); err != nil {
 			return nil, fmt.Errorf("memory by node: /proc/%d/numa_maps: %w", pid, err)
 		}
 	}
-	return memory, nil
+	return sum, nil
 }
 
 // smallPage is the size of a page in a line that names none, as those of old

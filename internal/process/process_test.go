@@ -104,6 +104,10 @@ func TestMemory(t *testing.T) {
 	if want := map[int]int64{0: 3 << 12, 1: 20<<12 + 3<<21, 2: 480 << 12}; err != nil || !maps.Equal(got, want) {
 		t.Errorf("%v, %v, want %v", got, err, want)
 	}
+	got, err = Anonymous(tree, 1)
+	if want := map[int]int64{0: 1 << 12, 1: 20<<12 + 3<<21, 2: 480 << 12}; err != nil || !maps.Equal(got, want) {
+		t.Errorf("of no file %v, %v, want %v", got, err, want)
+	}
 	if got, err := Memory(tree, 2); err == nil || err.Error() != `memory by node: /proc/2/numa_maps: "N0=x" is no count` {
 		t.Errorf("%v, %v", got, err)
 	}

@@ -31,7 +31,7 @@ func (s *Supervisor) publish() {
 
 func (m *member) view() admin.WorkerView {
 	v := admin.WorkerView{
-		Index: m.place.Index, Node: m.place.Node, CPUs: m.place.CPUs, Loops: m.place.Loops,
+		Index: m.place.Index, Node: m.place.Node, Nodes: m.place.Nodes, CPUs: m.place.CPUs, Loops: m.place.Loops,
 		State: m.state.String(), Restarts: m.restarts,
 	}
 	if m.process != nil {

@@ -32,7 +32,7 @@ var arrows = []row{
 
 	{"internal/demo", to("affinity", "config", "placement", "topology"), "app workers on their nodes, and a configuration for them"},
 	{"internal/supervisor", to("admin", "admission/limit", "admission/regulator", "affinity", "config", "placement", "segment", "spec", "topology"), "processes and sockets: no traffic"},
-	{"internal/admin", to("config", "segment", "spec"), "what an operator sees: reads the segment, knows no worker"},
+	{"internal/admin", to("config", "process", "segment", "spec"), "what an operator sees: reads the segment, knows no worker"},
 
 	{"internal/worker", to("accesslog", "admission", "affinity", "config", "proxy", "reactor", "segment", "spec", "upstream"), "the only one that knows all of traffic"},
 	{"internal/proxy", to("accesslog", "admission", "admission/gate", "admission/queue", "config", "http1", "message", "reactor", "route", "segment", "upstream"), "one exchange: the numbered steps"},
