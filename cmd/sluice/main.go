@@ -23,7 +23,7 @@ var version string
 // Exit codes.
 const (
 	exitOK    = 0
-	exitFail  = 1 // a fault in the configuration, a failed start, no answer
+	exitFail  = 1 // a fault in the configuration, a failed start, no answer, a part that was not done
 	exitUsage = 2 // the command line is wrong
 )
 
