@@ -89,10 +89,23 @@ type Forward struct {
 
 // Listener is one address that clients connect to.
 type Listener struct {
-	Name    string `yaml:"name" json:"name"`
-	Address string `yaml:"address" json:"address"` // [host]:port
-	Backlog int    `yaml:"backlog" json:"backlog"` // connections that may wait for accept, per socket
+	Name     string `yaml:"name" json:"name"`
+	Address  string `yaml:"address" json:"address"`             // [host]:port
+	Backlog  int    `yaml:"backlog" json:"backlog"`             // connections that may wait for accept, per socket
+	Steering string `yaml:"steering" json:"steering"`           // auto | node | cpu | hash: which loop gets a connection
+	Away     string `yaml:"steering_away" json:"steering_away"` // wait | spread: what becomes of the new connections of a worker that has died
 }
+
+// Values of Listener.Steering and Listener.Away.
+const (
+	SteerAuto = "auto" // SteerNode if workers are on several nodes, else SteerHash
+	SteerNode = "node" // a loop of the node whose CPU received the connection
+	SteerCPU  = "cpu"  // the loop of that CPU
+	SteerHash = "hash" // any loop
+
+	AwayWait   = "wait"   // they wait for the next process, for a second at most; then they are spread
+	AwaySpread = "spread" // they go to the others at once
+)
 
 // Farm is a set of servers that answer the same requests.
 type Farm struct {

@@ -24,7 +24,7 @@ func Default() *Config {
 			Linger: seconds(5), Drain: seconds(30), Rate: 240,
 		},
 		Forward:   Forward{XForwarded: true, Via: "sluice", RequestID: true},
-		Listeners: []Listener{{Name: ":8080", Address: ":8080", Backlog: defaultBacklog}},
+		Listeners: []Listener{newListener(":8080")},
 		State:     "auto",
 		Overload:  Overload{Latency: seconds(1) / 2, Memory: 90, Descriptors: 90},
 	}
@@ -61,9 +61,19 @@ func NewFarm(name string, urls ...string) Farm {
 	return farm
 }
 
-func (l *Listener) setDefaults() { l.Backlog = defaultBacklog }
-func (s *Server) setDefaults()   { s.Weight = 100 }
-func (r *Route) setDefaults()    { r.Priority = defaultPriority }
+// newListener gives a listener of this address, which is its name too.
+func newListener(address string) Listener {
+	l := Listener{Name: address, Address: address}
+	l.setDefaults()
+	return l
+}
+
+func (l *Listener) setDefaults() {
+	l.Backlog, l.Steering, l.Away = defaultBacklog, SteerAuto, AwayWait
+}
+
+func (s *Server) setDefaults() { s.Weight = 100 }
+func (r *Route) setDefaults()  { r.Priority = defaultPriority }
 
 func seconds(n int) Duration { return Duration(time.Duration(n) * time.Second) }
 
@@ -72,7 +82,7 @@ func seconds(n int) Duration { return Duration(time.Duration(n) * time.Second) }
 func Simple(listen, to string) (*Config, error) {
 	c := Default()
 	if listen != "" {
-		c.Listeners[0] = Listener{Name: listen, Address: listen, Backlog: defaultBacklog}
+		c.Listeners[0] = newListener(listen)
 	}
 	c.Farms = Farms{NewFarm("app", to)}
 	c.Normalize()

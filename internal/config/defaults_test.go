@@ -143,7 +143,8 @@ func randomConfig(r *rand.Rand) *Config {
 	}
 	for i := range r.IntN(3) {
 		c.Listeners = append(c.Listeners, Listener{
-			Name: pick("", "- ", "# ", "null: ", "'\"") + fmt.Sprint(i), Address: fmt.Sprintf("10.0.0.1:%d", i+1), Backlog: 1 + r.IntN(maxBacklog)})
+			Name: pick("", "- ", "# ", "null: ", "'\"") + fmt.Sprint(i), Address: fmt.Sprintf("10.0.0.1:%d", i+1), Backlog: 1 + r.IntN(maxBacklog),
+			Steering: pick(SteerAuto, SteerNode, SteerCPU, SteerHash), Away: pick(AwayWait, AwaySpread)})
 	}
 	for i := range 1 + r.IntN(3) {
 		farm := NewFarm(pick("a", "1.", "null", "true", "-", ".", "0x")+fmt.Sprint(i), "http://a", "http://[::1]:2", "http+unix:///run/~a'b")

@@ -21,6 +21,8 @@ func (k *checker) listeners() {
 		at := "listeners[" + strconv.Itoa(i) + "]"
 		k.address(at+".address", l.Address, sockets)
 		checkBounds(k, strconv.Itoa, []bound[int]{{at + ".backlog", l.Backlog, 1, maxBacklog}})
+		k.oneOf(at+".steering", l.Steering, []string{SteerAuto, SteerNode, SteerCPU, SteerHash})
+		k.oneOf(at+".steering_away", l.Away, []string{AwayWait, AwaySpread})
 		if first, taken := names[l.Name]; taken && l.Name != l.Address {
 			k.add(at+".name", l.Name, problem{"the name of " + first + " too", "give each listener its own name"})
 		} else if !taken {

@@ -26,7 +26,7 @@ func TestLoadFull(t *testing.T) {
 		{c.Timeouts, Timeouts{seconds(5), seconds(5400), seconds(3) / 2, seconds(120), 0, seconds(600), 1024}},
 		{c.Forward, Forward{false, true, "edge:8443", false, true}},
 		{fmt.Sprint(c.Trust[0], c.Trust[1], c.Trust[2]), "10.0.0.0/8 2001:db8::/32 192.0.2.7/32"},
-		{c.Listeners, []Listener{{"web", "10.1.1.1:8080", 128}, {"[::1]:8080", "[::1]:8080", 4096}}},
+		{c.Listeners, []Listener{{"web", "10.1.1.1:8080", 128, "cpu", "spread"}, {"[::1]:8080", "[::1]:8080", 4096, "auto", "wait"}}},
 		{c.Farms[0].Servers, []Server{{"http://10.0.0.1:9000", 7, &node}, {"http://app.example", 0, nil}, {"http+unix:///run/app.sock", 100, nil}}},
 		{c.Farms[0].Name + " " + c.Farms[1].Name, "zebra ant"}, // the file's order
 		{c.Farms[1].Connections, Connections{100, 10}},

@@ -36,7 +36,7 @@ func keysOf(t reflect.Type) []string {
 // notYet are keys that the documentation names for later versions. To call them
 // unknown would send the operator looking for a slip of the pen.
 var notYet = map[reflect.Type][]string{
-	reflect.TypeFor[Listener](): {"protocols", "tls", "steering"},
+	reflect.TypeFor[Listener](): {"protocols", "tls"},
 	reflect.TypeFor[Farm]():     {"balance", "health", "pool", "spill", "affinity"},
 }
 

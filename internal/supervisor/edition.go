@@ -49,7 +49,7 @@ func (e *edition) listensOn(address string) *listening {
 		return nil
 	}
 	for _, l := range e.listening {
-		if l.address == address {
+		if sameAddress(l.address, address) {
 			return l
 		}
 	}

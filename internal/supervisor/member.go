@@ -40,6 +40,7 @@ type member struct {
 	restarts int
 	pause    restartPause
 	startAt  time.Time // the next process; zero: not planned
+	away     away
 }
 
 // restartPause decides how long to wait before the next start. The zero value is
@@ -117,6 +118,8 @@ func (s *Supervisor) listen(m *member, p *process, message *spec.Message) {
 		}
 		if m.state == segment.Starting {
 			m.state = segment.Serving
+			m.away = away{}
+			s.steer()
 			slog.Info("worker serves", "worker", m.place.Index, "pid", p.pid, "node", m.place.Node, "loops", m.place.Loops)
 		}
 		s.progress()
@@ -178,6 +181,8 @@ func (s *Supervisor) lost(m *member, lived time.Duration, err error) {
 	m.startAt = time.Now().Add(pause)
 	m.state = segment.Restarting
 	m.restarts++
+	m.away.begin(time.Now(), pause)
+	s.steer()
 	s.describe(m)
 	slog.Error("worker is restarted", "error", err, "lived", lived.Round(time.Millisecond), "pause", pause)
 }
@@ -186,6 +191,11 @@ func (s *Supervisor) lost(m *member, lived time.Duration, err error) {
 func (s *Supervisor) attend(m *member, a *alarm) {
 	if a.due(m.startAt) {
 		s.start(m)
+	}
+	if a.due(m.away.outAt) {
+		m.away.outAt, m.away.out = time.Time{}, true
+		slog.Warn("worker stays away; its new connections go to others, if there are any", "worker", m.place.Index)
+		s.steer()
 	}
 	p := m.process
 	if p == nil {

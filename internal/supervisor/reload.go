@@ -90,6 +90,7 @@ func (s *Supervisor) take(cfg *config.Config, err error) {
 		s.finishReload(err)
 		return
 	}
+	s.steer()
 	s.regulate()
 	s.change.endBy = time.Now().Add(changeLimit)
 	for _, m := range s.members {
@@ -160,6 +161,7 @@ func (s *Supervisor) commit() {
 	for i, l := range next.listening {
 		l.setBacklog(next.config.Listeners[i].Backlog)
 	}
+	s.steer()
 	setLevel(s.level, next.config)
 	slog.Info("configuration reloaded", "generation", next.generation)
 	s.finishReload(nil)

@@ -18,10 +18,15 @@ import (
 // listening is one address with its sockets. They stay open while a configuration
 // names the address, whatever happens to the workers: a connection that waits in
 // a socket's queue when its worker dies is taken by the next worker.
+//
+// They were put into the kernel's group one after the other, as they stand here,
+// and its programs know each by its place in that order.
 type listening struct {
-	address string  // as configured; the identity over reloads
+	address string  // as configured; the identity over reloads, see sameAddress
 	bound   string  // address; with the port that the kernel chose for port 0
 	sockets [][]int // by worker, by loop; nil once closed
+
+	steered []unix.SockFilter // the program that the kernel was given last; nil: none. Event loop only
 }
 
 // openListening opens a socket for each loop of each worker on one address. They
@@ -85,6 +90,18 @@ func parseAddress(text string) (address netip.AddrPort, dual bool, err error) {
 		return address, false, fmt.Errorf("port %q is no number from 0 to 65535", port)
 	}
 	return netip.AddrPortFrom(ip.Unmap(), uint16(number)), dual, nil
+}
+
+// sameAddress tells whether two addresses mean the same sockets: "localhost:80" is
+// "127.0.0.1:80". Opened anew beside the old ones they would join their group, and
+// change places in it when those are closed. Port 0 is a new port each time.
+func sameAddress(a, b string) bool {
+	if a == b {
+		return true
+	}
+	first, dual, err := parseAddress(a)
+	second, alsoDual, alsoErr := parseAddress(b)
+	return err == nil && alsoErr == nil && first.Port() != 0 && first == second && dual == alsoDual
 }
 
 // openSocket opens one listening socket: non-blocking, close-on-exec.

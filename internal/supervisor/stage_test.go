@@ -80,7 +80,7 @@ func testConfig(listeners ...string) *config.Config {
 	cfg.State = "off"
 	cfg.Listeners = nil
 	for _, address := range listeners {
-		cfg.Listeners = append(cfg.Listeners, config.Listener{Name: address, Address: address, Backlog: 16})
+		cfg.Listeners = append(cfg.Listeners, config.Listener{Name: address, Address: address, Backlog: 16, Steering: config.SteerAuto, Away: config.AwayWait})
 	}
 	return cfg
 }

@@ -16,7 +16,7 @@
 // The life of a configuration, which the files follow:
 //
 //  1. it is read and checked                              reload.go
-//  2. its new sockets and segment slots are prepared      edition.go, socket.go
+//  2. its new sockets and segment slots are prepared      edition.go, socket.go; steering.go, program.go
 //  3. it is sent to every worker; all answer              member.go, process.go
 //  4. it is in force, and the sockets that it lacks close reload.go
 //
@@ -144,6 +144,7 @@ func assemble(o Options, cfg *config.Config, workers []placement.Worker, level *
 	for _, w := range workers {
 		s.members = append(s.members, &member{place: w, state: segment.Starting})
 	}
+	s.steer()
 	s.publish()
 	return s, nil
 }
