@@ -16,12 +16,15 @@ func silent(p *testkit.Peer) {
 	p.AwaitEnd()
 }
 
-// noEarlier checks that something took its time. There is no test that it took
-// no longer, since the machine may be busy.
-func noEarlier(t *testing.T, what string, began time.Time, than time.Duration) {
+// noEarlier checks that something took its time, which began when the client had
+// not yet done what starts it. There is no test that it took no longer, since the
+// machine may be busy; nor that nothing is missing from its time, since a loop reads
+// its clock once a turn, and a busy machine makes a turn long. Half of it tells a
+// time-out from an end at once; package proxy tests the times in virtual time.
+func noEarlier(t *testing.T, what string, began time.Time, limit time.Duration) {
 	t.Helper()
-	if took := time.Since(began); took < than {
-		t.Errorf("%s after %s, before its time of %s", what, took, than)
+	if took := time.Since(began); took < limit/2 {
+		t.Errorf("%s after %s, long before its time of %s", what, took, limit)
 	}
 }
 
@@ -139,8 +142,8 @@ func TestSlowClients(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			client := testkit.Dial(t, s.web())
 			began := time.Now()
+			client := testkit.Dial(t, s.web())
 			client.Send(c.sends)
 			if c.status != 0 {
 				m := client.Respond("GET")
@@ -158,8 +161,8 @@ func TestSlowClients(t *testing.T) {
 	t.Run("idle", func(t *testing.T) {
 		t.Parallel()
 		client := testkit.Dial(t, s.web())
-		client.Send(testkit.Request("GET", "/"))
 		began := time.Now()
+		client.Send(testkit.Request("GET", "/"))
 		client.Respond("GET")
 		client.Ended()
 		noEarlier(t, "the end", began, limit)
