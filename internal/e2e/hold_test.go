@@ -108,6 +108,7 @@ func TestHeldBounds(t *testing.T) {
 		c := s.dial()
 		c.Send(testkit.Request("GET", "/"))
 		clients = append(clients, c)
+		testkit.Eventually(t, "the first request has reached the server", func() bool { return len(b.Heard()) == 1 })
 		s.awaitHeld(i)
 	}
 	refused := s.dial()
