@@ -25,7 +25,7 @@ func TestReloadsUnderLoad(t *testing.T) {
 	}
 	s := start(t, configurations[0]...)
 	load := testkit.StartLoad(t, s.web(), testkit.Request("GET", "/"), clients)
-	wrk := testkit.Start(t, testkit.Command{Path: testkit.Tool(t, "wrk"), Args: []string{"-t", "1", "-c", "8", "-d", "300s", s.url("/")}})
+	wrk := testkit.Start(t, testkit.Command{Path: testkit.Tool(t, "wrk"), Args: []string{"-t", "1", "-c", "8", "-d", "300s", "--timeout", "60s", s.url("/")}})
 	worker := s.workers()[0]
 	files := func() int {
 		supervisors, _ := testkit.OpenFiles(t, s.PID())
