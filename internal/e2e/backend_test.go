@@ -98,31 +98,39 @@ func TestConnectionsAreKept(t *testing.T) {
 // With one connection allowed, requests take turns; who waits too long is told.
 func TestConnectionLimit(t *testing.T) {
 	t.Parallel()
-	release := make(chan struct{})
-	b := testkit.Serve(t, func(p *testkit.Peer) {
-		for {
-			p.Request()
-			<-release
-			p.Send(ok)
-		}
-	})
-	s := start(t, farm(b.URL(), "connections: {max: 1}", "timeouts: {connect: 500ms}"), oneWorker)
-	first, second := s.dial(), s.dial()
-	first.Send(testkit.Request("GET", "/first"))
-	testkit.Eventually(t, "the first has the connection", func() bool { return len(b.Heard()) == 1 })
-	second.Send(testkit.Request("GET", "/second"))
-	if m := second.Respond("GET"); m.Status() != 503 {
-		t.Errorf("beyond the limit: %s", m.Start)
-	}
-	second.Send(testkit.Request("GET", "/second"))
-	release <- struct{}{}
-	first.Respond("GET")
-	go func() { release <- struct{}{} }()
-	if m := second.Respond("GET"); m.Status() != 200 {
-		t.Errorf("when there was room: %s", m.Start)
-	}
-	if n := b.Accepted(); n != 1 {
-		t.Errorf("%d connections", n)
+	for name, c := range map[string]struct {
+		connect string // how long a request may wait for a connection
+		status  int    // of one that waits for as long as another has it
+	}{
+		"too long": {"500ms", 503},
+		"a while":  {"60s", 200},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			answer := make(chan struct{})
+			b := testkit.Serve(t, gate(answer))
+			s := start(t, farm(b.URL(), "connections: {max: 1}", "timeouts: {connect: "+c.connect+"}"), oneWorker)
+			first, second := s.dial(), s.dial()
+			first.Send(testkit.Request("GET", "/first"))
+			testkit.Eventually(t, "the first has the connection", func() bool { return len(b.Heard()) == 1 })
+			second.Send(testkit.Request("GET", "/second"))
+			if c.status == 200 {
+				testkit.Eventually(t, "the second waits", func() bool { return s.status().Workers[0].Active == 2 })
+				close(answer)
+			}
+			if m := second.Respond("GET"); m.Status() != c.status {
+				t.Errorf("beyond the limit: %s, want %d", m.Start, c.status)
+			}
+			if c.status != 200 {
+				close(answer)
+			}
+			if m := first.Respond("GET"); m.Status() != 200 {
+				t.Errorf("within the limit: %s", m.Start)
+			}
+			if n := b.Accepted(); n != 1 {
+				t.Errorf("%d connections", n)
+			}
+		})
 	}
 }
 
@@ -138,12 +146,14 @@ func TestConnectionLimitUnderLoad(t *testing.T) {
 			s := start(t, farm(b.URL(), fmt.Sprintf("connections: {max: %d}", limit)), manyLoops)
 			load := testkit.StartLoad(t, s.web(), testkit.Request("GET", "/"), clients)
 			load.AwaitMore(t, 3000)
-			if tally := load.Stop(); len(tally.Failures) > 0 {
+			tally := load.Stop()
+			if len(tally.Failures) > 0 {
 				t.Errorf("%d of %d failed, first: %s", len(tally.Failures), tally.Good, tally.Failures[0])
 			}
-			// One that arrives where nobody waits any more is closed, and makes room.
-			if n := b.Accepted(); name == "kept" && n > clients {
-				t.Errorf("%d connections were opened, for %d at a time", n, limit)
+			// One that arrives where nobody waits any more is closed, and makes room:
+			// how often depends on the machine, but it is no habit.
+			if n := b.Accepted(); name == "kept" && n > tally.Good/10 {
+				t.Errorf("%d connections were opened for %d requests, for %d at a time", n, tally.Good, limit)
 			}
 		})
 	}
@@ -192,7 +202,6 @@ func TestResponseCutOff(t *testing.T) {
 func TestServersThatStall(t *testing.T) {
 	t.Parallel()
 	const limit = 500 * time.Millisecond
-	timeouts := fmt.Sprintf("timeouts: {first_byte: %s, idle: %s}", limit, limit)
 	for name, c := range map[string]struct {
 		script  func(*testkit.Peer)
 		request string
@@ -224,7 +233,11 @@ func TestServersThatStall(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			b := testkit.Serve(t, c.script)
-			client := start(t, farm(b.URL(), timeouts)).dial()
+			firstByte, idle := limit, testkit.Patience
+			if c.status == 0 { // the head may take as long as the machine makes it
+				firstByte, idle = idle, firstByte
+			}
+			client := start(t, farm(b.URL(), fmt.Sprintf("timeouts: {first_byte: %s, idle: %s}", firstByte, idle))).dial()
 			began := time.Now()
 			client.Send(c.request)
 			m, err := client.TryRespond("GET")
