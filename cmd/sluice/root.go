@@ -34,7 +34,7 @@ node, and an event loop on each CPU.
 	root.SetFlagErrorFunc(func(c *cobra.Command, err error) error {
 		return misuse("%v; see %s --help", err, c.CommandPath())
 	})
-	root.AddCommand(newRun(), newCheck(), newStatus(), newReload(), newTopology(), newPlace(), newVersion())
+	root.AddCommand(newRun(), newCheck(), newStatus(), newReload(), newTopology(), newPlace(), newTune(), newVersion())
 	return root
 }
 

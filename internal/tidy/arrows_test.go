@@ -20,7 +20,7 @@ type row struct {
 //
 // The benches are not here: they look at Sluice from outside (benchArrows).
 var arrows = []row{
-	{"cmd/sluice", to("admin", "affinity", "config", "demo", "place", "placement", "supervisor", "topology", "worker"), "the program: each command wires one role"},
+	{"cmd/sluice", to("admin", "affinity", "config", "demo", "place", "placement", "supervisor", "topology", "tune", "worker"), "the program: each command wires one role"},
 
 	{"cmd/hb", []string{"cmd/hb/client", "cmd/hb/engine", "cmd/hb/measure", "cmd/hb/plan", "cmd/hb/report", "cmd/hb/verdict"}, "the load generator: a client of Sluice, and nothing of it"},
 	{"cmd/hb/report", []string{"cmd/hb/client", "cmd/hb/engine", "cmd/hb/measure"}, "shows a run and its result"},
@@ -50,6 +50,7 @@ var arrows = []row{
 	{"internal/admission/queue", nil, "who waits and who is next: no clock, no lock, no limit"},
 	{"internal/affinity", to("placement", "topology"), "applies a plan"},
 	{"internal/place", to("placement", "process", "topology"), "moves running processes: told how, so that a test can pretend"},
+	{"internal/tune", to("placement", "process", "topology"), "plans for network cards, and writes that"},
 	{"internal/placement", to("topology"), "makes a plan"},
 	{"internal/process", to("topology"), "reads what runs on the machine"},
 	{"internal/topology", nil, "reads the machine"},
