@@ -91,10 +91,18 @@ func (s *guested) crowd(each int) []*guest.Process {
 	s.t.Helper()
 	var clients []*guest.Process
 	for _, node := range s.nodes {
-		for _, cpu := range node.CPUs {
-			clients = append(clients, s.g.Start(guest.Command{Path: guest.Agent,
-				Args: []string{"ask", guestWeb, strconv.Itoa(each), "/"}, CPUs: strconv.Itoa(cpu)}))
-		}
+		clients = append(clients, s.crowdFrom(each, node)...)
+	}
+	return clients
+}
+
+// crowdFrom is crowd from the CPUs of one node.
+func (s *guested) crowdFrom(each int, node guest.Node) []*guest.Process {
+	s.t.Helper()
+	var clients []*guest.Process
+	for _, cpu := range node.CPUs {
+		clients = append(clients, s.g.Start(guest.Command{Path: guest.Agent,
+			Args: []string{"ask", guestWeb, strconv.Itoa(each), "/"}, CPUs: strconv.Itoa(cpu)}))
 	}
 	return clients
 }
@@ -166,6 +174,7 @@ func TestGuest(t *testing.T) {
 	}{
 		{"a worker per node", workerPerNode},
 		{"one worker for the machine", workerPerMachine},
+		{"connections are steered", steered},
 		{"workers share a limit", sharedLimit},
 		{"workers are killed under load", sharedLimitUnderLoad},
 	} {

@@ -176,6 +176,7 @@ type status struct {
 	Generation int
 	Workers    []struct {
 		PID, Restarts, Loops      int
+		Node                      int
 		State                     string
 		Connections, Idle, Active int
 		Accepted, Requests        int

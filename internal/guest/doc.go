@@ -8,6 +8,7 @@
 //	guest.go     a running guest: files, control groups
 //	process.go   programs in it
 //	numa.go      where the kernel says that threads and pages are
+//	sockets.go   which process has which connection, as the kernel says
 //	agent/       the program in the guest that does all that
 //	order/       what is said to it, over a serial port
 //

@@ -133,6 +133,23 @@ c000000000 prefer:2 anon=500 dirty=500 active=0 N1=20 N2=480 kernelpagesize_kB=4
 	}
 }
 
+func TestParseSockets(t *testing.T) {
+	t.Parallel()
+	const heading = "  sl  local_address rem_address   st tx_queue rx_queue tr tm->when retrnsmt   uid  timeout inode\n"
+	got, err := parseSockets(heading +
+		"   0: 0100007F:1F90 00000000:0000 0A 00000000:00000010 00:00000000 00000000     0        0 8123 1 00000000d87 100 0 0 10 0\n" +
+		"   1: 0100007F:D3A2 0100007F:1F90 01 00000000:00000000 02:00000000 00000000     0        0 8150 2 00000000d88 20 4 30 10 -1\n")
+	want := []Socket{{"8123", "0100007F:1F90", "00000000:0000", true, 16}, {"8150", "0100007F:D3A2", "0100007F:1F90", false, 0}}
+	if err != nil || !slices.Equal(got, want) {
+		t.Errorf("%+v, %v, want %+v", got, err, want)
+	}
+	for _, line := range []string{"0: a b", "0: a b 0A 0:x 0 0 0 0 1", "0: a b 0A 0 0 0 0 0 1"} {
+		if got, err := parseSockets(heading + line + "\n"); err == nil {
+			t.Errorf("%q is read as %+v", line, got)
+		}
+	}
+}
+
 // A guest of an odd shape: what was asked for is what its kernel says.
 func TestGuest(t *testing.T) {
 	packed := map[string]string{} // here, by their paths there
