@@ -177,6 +177,7 @@ func TestGuest(t *testing.T) {
 		{"connections are steered", steered},
 		{"workers share a limit", sharedLimit},
 		{"workers are killed under load", sharedLimitUnderLoad},
+		{"place moves a running server", placeMoves},
 	} {
 		t.Run(part.name, func(t *testing.T) { part.try(t, g) })
 	}

@@ -14,6 +14,7 @@ type Target struct {
 	CPUs   []int  // of the node
 	Memory string // placement.MemoryPrefer, MemoryBind or MemoryDefault
 	From   []int  // the other nodes with memory, whose pages are moved; none: nothing is
+	All    []int  // every node with memory
 	Notes  []string
 }
 
@@ -38,6 +39,11 @@ func Aim(m *topology.Machine, node int, only []int, memory string) (Target, erro
 		}
 		t.CPUs = only
 	}
+	for _, n := range m.Nodes {
+		if n.HasMemory {
+			t.All = append(t.All, n.ID)
+		}
+	}
 	return t, t.aimMemory(m, n)
 }
 
@@ -52,11 +58,7 @@ func (t *Target) aimMemory(m *topology.Machine, n *topology.Node) error {
 		t.Notes = append(t.Notes, fmt.Sprintf("node %d has no memory: pages stay where they are", t.Node))
 		return nil
 	}
-	for _, other := range m.Nodes {
-		if other.HasMemory && other.ID != t.Node {
-			t.From = append(t.From, other.ID)
-		}
-	}
+	t.From = slices.DeleteFunc(slices.Clone(t.All), func(node int) bool { return node == t.Node })
 	return nil
 }
 

@@ -64,8 +64,8 @@ func (m *Mover) groupOf(pid int) string {
 // isOurs reports whether a group was made here.
 func isOurs(at string) bool { return strings.HasPrefix(path.Base(at), groupPrefix) }
 
-// prepare makes the group with the target's CPUs, and with the node's memory only
-// if it is to be bound. Groups of families that have ended go.
+// prepare makes the group with the target's CPUs, and with the node's memory alone
+// if it is to be bound, else with all. Groups of families that have ended go.
 func (m *Mover) prepare(g group, t Target) error {
 	parent := path.Dir(g.path)
 	for at := range levels(parent) {
@@ -80,12 +80,12 @@ func (m *Mover) prepare(g group, t Target) error {
 	if err := os.MkdirAll(m.file(g.mount, g.path), 0o755); err != nil {
 		return err
 	}
-	memory := ""
+	memory := t.All // by name: once somebody is in the group the kernel refuses an empty list (ENOSPC)
 	if t.Memory == placement.MemoryBind {
-		memory = strconv.Itoa(t.Node)
+		memory = []int{t.Node}
 	}
 	// Memory comes first, so that pages follow once the processes join.
-	if err := m.write(path.Join(g.mount, g.path, "cpuset.mems"), memory); err != nil {
+	if err := m.write(path.Join(g.mount, g.path, "cpuset.mems"), topology.FormatCPUs(memory)); err != nil {
 		return err
 	}
 	return m.write(path.Join(g.mount, g.path, "cpuset.cpus"), topology.FormatCPUs(t.CPUs))

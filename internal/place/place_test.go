@@ -261,7 +261,7 @@ func TestBind(t *testing.T) {
 	if outcomes, err := p.mover(placement.MemoryPrefer).Place(10); err != nil || len(outcomes[0].Faults) > 0 {
 		t.Errorf("%v: %s", err, told(outcomes))
 	}
-	if cpus, mems := p.read(dir+"cpuset.cpus"), p.read(dir+"cpuset.mems"); cpus != "4-5" || mems != "" {
+	if cpus, mems := p.read(dir+"cpuset.cpus"), p.read(dir+"cpuset.mems"); cpus != "4-5" || mems != "0-4" {
 		t.Errorf("the group has CPUs %q and memory of %q", cpus, mems)
 	}
 }
