@@ -168,7 +168,6 @@ var withoutDefault = map[string]string{
 	"workers.nodes":                 "all",
 	"listeners[].name":              "the address",
 	"farms.NAME.servers[].url":      "required",
-	"farms.NAME.servers[].node":     "none",
 	"farms.NAME.admission.priority": "none",
 	"farms.NAME.admission.tenant":   "none",
 	"farms.NAME.admission.deadline": "none",

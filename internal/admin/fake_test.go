@@ -62,6 +62,9 @@ func newFakeView(t *testing.T) *fakeView {
 		if err != nil {
 			t.Fatal(err)
 		}
+		if node, known := s.Node.Fixed(); known {
+			shared.Home(slot).Settle(node)
+		}
 		v.servers = append(v.servers, spec.ServerSlot{Farm: "app", URL: s.URL, Slot: slot})
 	}
 	return v

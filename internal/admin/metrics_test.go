@@ -29,12 +29,18 @@ func (v *fakeView) work() {
 			l.BytesIn.Add(1000)
 			l.BytesOut.Add(50_000)
 			l.BusyNanos.Add(1_500_000_000)
+			l.Crossings.Local.Add(80)
+			l.Crossings.Remote.Add(15)
+			l.Crossings.Spilled.Add(11)
 			for range 98 {
 				l.Duration.Observe(int64(100 * time.Microsecond))
 			}
 			s := v.segment.Server(worker, loop, v.servers[1].Slot)
 			s.Requests.Add(95)
 			s.Failures.Add(3)
+			s.Crossings.Local.Add(70)
+			s.Crossings.Remote.Add(25)
+			s.Crossings.Spilled.Add(5)
 			s.Reused.Add(90)
 			s.Connects.Add(5)
 			s.Open.Set(2)
@@ -74,6 +80,12 @@ func TestMetricsTellTheSegment(t *testing.T) {
 		`sluice_client_received_bytes_total{node="0",worker="0"} 2000`,
 		`sluice_client_sent_bytes_total{node="0",worker="0"} 100000`,
 		`sluice_loop_busy_seconds_total{node="0",worker="0"} 3`,
+		`sluice_requests_local_total{node="0",worker="0"} 160`,
+		`sluice_requests_remote_total{node="0",worker="0"} 30`,
+		`sluice_requests_spilled_total{node="1",worker="1"} 22`,
+		`sluice_server_requests_local_total{farm="app",server="http://127.0.0.1:9002"} 280`,
+		`sluice_server_requests_remote_total{farm="app",server="http://127.0.0.1:9002"} 100`,
+		`sluice_server_requests_spilled_total{farm="app",server="http://127.0.0.1:9002"} 20`,
 		`sluice_worker_serving{node="0",worker="0"} 1`,
 		`sluice_worker_loops{node="0",worker="0"} 2`,
 		`sluice_worker_restarts_total{node="1",worker="1"} 3`,
@@ -142,15 +154,18 @@ func TestMetricsAreDescribed(t *testing.T) {
 
 // Every figure of the layout is shown: a new counter must not be forgotten here.
 func TestEveryFigureHasAMetric(t *testing.T) {
-	const notInTables = 5 // Status, Refused, Shed and the two histograms have descriptions of their own
-	if got, want := len(loopMetrics)+notInTables, fieldsOf[segment.LoopStats](); got != want {
+	const (
+		notInTables = 5 // Status, Refused, Shed and the two histograms have descriptions of their own
+		within      = 2 // Crossings is one field, and three figures
+	)
+	if got, want := len(loopMetrics)+notInTables-within, fieldsOf[segment.LoopStats](); got != want {
 		t.Errorf("LoopStats has %d figures, and %d metrics", want, got)
 	}
 	const (
 		ofTheirOwn = 5 // Good, Ignored, Failed and the two histograms
 		notShown   = 4 // Permits, Area, Since and Squares: the controller's raw material
 	)
-	if got, want := len(serverMetrics)+ofTheirOwn+notShown, fieldsOf[segment.ServerStats](); got != want {
+	if got, want := len(serverMetrics)+ofTheirOwn+notShown-within, fieldsOf[segment.ServerStats](); got != want {
 		t.Errorf("ServerStats has %d figures, and %d metrics", want, got)
 	}
 }

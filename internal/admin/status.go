@@ -62,17 +62,36 @@ type WorkerStatus struct {
 
 // Traffic is what clients do with a worker, or with the workers of a node.
 type Traffic struct {
-	Connections       int64   `json:"connections"` // open now
-	Idle              int64   `json:"idle"`        // of these, between requests
-	Active            int64   `json:"active"`      // requests in progress
-	Held              int64   `json:"held"`        // of these, waiting for a permit
-	Accepted          uint64  `json:"accepted"`    // connections
-	Requests          uint64  `json:"requests"`
-	BusySeconds       float64 `json:"busy_seconds"`        // all loops together, not asleep
-	RequestsPerSecond float64 `json:"requests_per_second"` // over the last 5 to 10 s
-	Utilisation       float64 `json:"utilisation"`         // share of the loops' time not asleep, 0 to 1, over the same
-	BytesIn           uint64  `json:"bytes_in"`            // from clients
-	BytesOut          uint64  `json:"bytes_out"`           // to clients
+	Connections       int64     `json:"connections"` // open now
+	Idle              int64     `json:"idle"`        // of these, between requests
+	Active            int64     `json:"active"`      // requests in progress
+	Held              int64     `json:"held"`        // of these, waiting for a permit
+	Accepted          uint64    `json:"accepted"`    // connections
+	Requests          uint64    `json:"requests"`
+	BusySeconds       float64   `json:"busy_seconds"`        // all loops together, not asleep
+	RequestsPerSecond float64   `json:"requests_per_second"` // over the last 5 to 10 s
+	Utilisation       float64   `json:"utilisation"`         // share of the loops' time not asleep, 0 to 1, over the same
+	BytesIn           uint64    `json:"bytes_in"`            // from clients
+	BytesOut          uint64    `json:"bytes_out"`           // to clients
+	Crossings         Crossings `json:"crossings"`
+}
+
+// Crossings are requests sent to servers of which the node is known, each try
+// counted.
+type Crossings struct {
+	Local   uint64 `json:"local"`   // to a server of the worker's own node
+	Remote  uint64 `json:"remote"`  // to one of another
+	Spilled uint64 `json:"spilled"` // of these, the ones sent there because the own node had no permit left
+}
+
+func newCrossings(c *segment.Crossings) Crossings {
+	return Crossings{Local: c.Local.Load(), Remote: c.Remote.Load(), Spilled: c.Spilled.Load()}
+}
+
+func (c *Crossings) add(o Crossings) {
+	c.Local += o.Local
+	c.Remote += o.Remote
+	c.Spilled += o.Spilled
 }
 
 // NodeStatus is the sum over the workers of one NUMA node.
@@ -98,7 +117,7 @@ type FarmStatus struct {
 // ServerStatus is one backend, seen by all workers together.
 type ServerStatus struct {
 	URL             string       `json:"url"`
-	Node            *int         `json:"node,omitempty"` // NUMA node, if configured
+	Node            *int         `json:"node,omitempty"` // NUMA node, if it has one and that is known
 	Weight          int          `json:"weight"`
 	Requests        uint64       `json:"requests"` // sent, each try counted
 	Failures        uint64       `json:"failures"` // tries without a whole, valid response
@@ -111,6 +130,7 @@ type ServerStatus struct {
 	InFlight        int64        `json:"in_flight"`
 	BytesIn         uint64       `json:"bytes_in"` // from the server
 	BytesOut        uint64       `json:"bytes_out"`
+	Crossings       Crossings    `json:"crossings"`
 	Response        Distribution `json:"response"` // last request byte sent to the response's first byte
 	// With the last 32 decisions; GET /limits has all. Missing in the moment of a reload.
 	Admission *AdmissionStatus `json:"admission,omitempty"`
@@ -179,6 +199,7 @@ func newWorker(w WorkerView, t *segment.LoopStats, r rate) WorkerStatus {
 			Utilisation:       r.utilisation,
 			BytesIn:           t.BytesIn.Load(),
 			BytesOut:          t.BytesOut.Load(),
+			Crossings:         newCrossings(&t.Crossings),
 		},
 		Responses:    responses(t),
 		Refused:      refused(t),
@@ -251,17 +272,19 @@ func (n *NodeStatus) add(w WorkerStatus) {
 	n.RequestsPerSecond += w.RequestsPerSecond
 	n.BytesIn += w.BytesIn
 	n.BytesOut += w.BytesOut
+	n.Crossings.add(w.Crossings)
 }
 
 // newFarms follows the order of the configuration.
 func newFarms(view View, limits map[serverKey]*LimitView) []FarmStatus {
-	totals := serverTotals(view)
+	totals, homes := serverTotals(view), serverHomes(view)
 	farms := []FarmStatus{}
 	for _, f := range view.Config().Farms {
 		farm := FarmStatus{Name: f.Name, Servers: []ServerStatus{}}
 		for _, s := range f.Servers {
 			key := serverKey{f.Name, s.URL}
 			one := newServer(s, totals[key])
+			one.Node = homes[key]
 			if limit := limits[key]; limit != nil {
 				one.Admission = newAdmission(limit, totals[key], decisionsInStatus)
 			}
@@ -290,8 +313,19 @@ func serverTotals(view View) map[serverKey]*segment.ServerStats {
 	return totals
 }
 
+// serverHomes gives the nodes of the servers that have one.
+func serverHomes(view View) map[serverKey]*int {
+	homes := make(map[serverKey]*int)
+	for _, s := range view.Servers() {
+		if node := view.Segment().Home(s.Slot).Node(); node >= 0 {
+			homes[serverKey{s.Farm, s.URL}] = &node
+		}
+	}
+	return homes
+}
+
 func newServer(c config.Server, t *segment.ServerStats) ServerStatus {
-	s := ServerStatus{URL: c.URL, Node: c.Node, Weight: c.Weight}
+	s := ServerStatus{URL: c.URL, Weight: c.Weight}
 	if t == nil {
 		return s
 	}
@@ -306,6 +340,7 @@ func newServer(c config.Server, t *segment.ServerStats) ServerStatus {
 	s.InFlight = t.InFlight.Load()
 	s.BytesIn = t.BytesIn.Load()
 	s.BytesOut = t.BytesOut.Load()
+	s.Crossings = newCrossings(&t.Crossings)
 	s.Response = newDistribution(&t.Response)
 	return s
 }

@@ -60,11 +60,14 @@ func TestStatus(t *testing.T) {
 		t.Errorf("listeners: %+v", l)
 	}
 	first, second := s.Farms[0].Servers[0], s.Farms[0].Servers[1]
-	if first.Requests != 0 || first.Node == nil || *first.Node != 1 {
+	if first.Requests != 0 || first.Node == nil || *first.Node != 1 || first.Crossings != (Crossings{}) {
 		t.Errorf("the idle server: %+v", first)
 	}
 	if second.Requests != 380 || second.Weight != 50 || second.Open != 8 || second.Node != nil || second.Failures != 12 {
 		t.Errorf("the busy server: %+v", second)
+	}
+	if got, want := second.Crossings, (Crossings{Local: 280, Remote: 100, Spilled: 20}); got != want || w.Crossings != (Crossings{160, 30, 22}) {
+		t.Errorf("crossings: %+v, want %+v; of worker 1: %+v", got, want, w.Crossings)
 	}
 	if p50 := second.Response.P50; math.Abs(p50-0.003) > 0.003/8 || second.Response.Count != 4 {
 		t.Errorf("response times: %+v, want 3 ms", second.Response)
@@ -88,13 +91,13 @@ func TestStatusHasNoNullLists(t *testing.T) {
 func TestNodesAreSums(t *testing.T) {
 	worker := func(index, node, loops int, busy float64) WorkerStatus {
 		return WorkerStatus{Index: index, Node: node, Loops: loops, Traffic: Traffic{
-			Connections: 10, Requests: 100, RequestsPerSecond: 5, Utilisation: busy, BytesOut: 7,
+			Connections: 10, Requests: 100, RequestsPerSecond: 5, Utilisation: busy, BytesOut: 7, Crossings: Crossings{4, 3, 2},
 		}}
 	}
 	got := newNodes([]WorkerStatus{worker(0, 1, 1, 0.8), worker(1, 0, 4, 0.5), worker(2, 1, 3, 0.4)})
 	want := []NodeStatus{
-		{Node: 0, Workers: []int{1}, Loops: 4, Traffic: Traffic{Connections: 10, Requests: 100, RequestsPerSecond: 5, Utilisation: 0.5, BytesOut: 7}},
-		{Node: 1, Workers: []int{0, 2}, Loops: 4, Traffic: Traffic{Connections: 20, Requests: 200, RequestsPerSecond: 10, Utilisation: 0.5, BytesOut: 14}},
+		{Node: 0, Workers: []int{1}, Loops: 4, Traffic: Traffic{Connections: 10, Requests: 100, RequestsPerSecond: 5, Utilisation: 0.5, BytesOut: 7, Crossings: Crossings{4, 3, 2}}},
+		{Node: 1, Workers: []int{0, 2}, Loops: 4, Traffic: Traffic{Connections: 20, Requests: 200, RequestsPerSecond: 10, Utilisation: 0.5, BytesOut: 14, Crossings: Crossings{8, 6, 4}}},
 	}
 	if !reflect.DeepEqual(got, want) {
 		t.Errorf("got  %+v\nwant %+v", got, want)

@@ -1,6 +1,7 @@
 // Package admission holds requests until their farm has a permit for them.
 //
 //	line.go   a farm's line in one worker: who waits, who is served next
+//	spill.go  when requests leave their NUMA node
 //	desk.go   one loop's side of every line: its accounts, its bell rope
 //	gate/     permits of one server, claimed by all loops of all workers
 //	queue/    the order of those who wait
@@ -26,4 +27,6 @@
 //
 // A server that has failed lately is avoided: it gets only those who may go to no
 // other. When that time is over nobody is told; the supervisor rings once a second.
+// So is a server of another node while requests may not be spilled to it; whether
+// they may is looked at anew whenever the line is.
 package admission

@@ -19,6 +19,7 @@ type Line struct {
 
 	mu      sync.Mutex
 	queue   *queue.Queue // guarded by mu, as all below
+	farm    *upstream.Farm
 	servers []*server
 	bySlot  []*server // nil: none of this line's
 	next    int       // the server that is served first, in turn
@@ -29,8 +30,10 @@ type server struct {
 	*upstream.Server
 	gate    *segment.Gate
 	figures *segment.LineStats
-	shown   int  // how many wait for it, as others see it
-	avoided bool // it failed lately, and others have not
+	shown   int // how many wait for it, as others see it
+	rank    upstream.Rank
+	avoided bool // it is left to those who may go to no better one
+	most    int  // percent of its permits that may be in use when it is given another
 	turn    int  // counts permits that were given back while requests here and elsewhere waited
 }
 
@@ -57,7 +60,7 @@ func (l *Line) Apply(d *Desk, farm *upstream.Farm, figures func(slot int) *segme
 	for _, s := range former {
 		s.show(d, 0, now)
 	}
-	l.servers, l.bySlot = nil, nil
+	l.farm, l.servers, l.bySlot = farm, nil, nil
 	var slots []int
 	for _, s := range farm.Servers {
 		if s.Weight > 0 {
@@ -193,7 +196,7 @@ func (l *Line) round(d *Desk, now int64) {
 
 // serveOne gives one permit of s away; false if there is none, or nobody for it.
 func (l *Line) serveOne(d *Desk, s *server, now int64) bool {
-	if l.queue.Waiting(s.Slot) == 0 {
+	if l.queue.Waiting(s.Slot) == 0 || used(s.gate) > s.most {
 		return false
 	}
 	p, ok := gate.Claim(s.gate, d.account(s.Slot), now+d.offset)
@@ -215,16 +218,7 @@ func (l *Line) serveOne(d *Desk, s *server, now int64) bool {
 // update makes what others see of the line true again. It reports whether somebody
 // waits for a server now for which nobody did before.
 func (l *Line) update(d *Desk, now int64) (fresh bool) {
-	up := false
-	for _, s := range l.servers {
-		up = up || !s.Skipped(now)
-	}
-	for _, s := range l.servers {
-		if avoid := up && s.Skipped(now); avoid != s.avoided {
-			s.avoided = avoid
-			l.queue.Avoid(s.Slot, avoid)
-		}
-	}
+	l.rank(d, now)
 	for _, drop := range l.queue.Dropped() {
 		w := drop.Waiter.Owner.(*Waiter)
 		w.Why = drop.Why

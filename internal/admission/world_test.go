@@ -26,6 +26,7 @@ type world struct {
 	now       int64
 	workers   []*process
 	farms     []farmPlan // the configuration in force
+	spill     int        // of all farms, percent points; negative: off
 	requests  []*request // that are in the workers' hands
 	lowered   []bool     // by slot: a limit was lowered while more were out
 	changed   bool       // servers failed or came back, and nobody has been told
@@ -164,7 +165,7 @@ func (p *process) locked() bool {
 func (p *process) apply(plans []farmPlan) {
 	var farms []*upstream.Farm
 	for i, plan := range plans {
-		f := &upstream.Farm{Index: i, Farm: config.Farm{Name: plan.name}}
+		f := &upstream.Farm{Index: i, Farm: config.Farm{Name: plan.name}, Spill: p.w.spill}
 		f.Admission.Queue, f.Admission.Target = plan.queue, config.Duration(plan.target)
 		f.Admission.Timeout = config.Duration(time.Minute)
 		for slot := range worldSlots {
@@ -185,6 +186,7 @@ func (p *process) apply(plans []farmPlan) {
 func (p *process) state(slot int) *upstream.State {
 	if p.states[slot] == nil {
 		p.states[slot] = &upstream.State{Slot: slot}
+		p.states[slot].Settle([]int{p.index}, p.w.shared.Home(slot)) // each worker has a node
 	}
 	return p.states[slot]
 }
@@ -206,13 +208,18 @@ func (r *request) may(slot int) bool {
 	return r.Except>>slot&1 == 0
 }
 
-// hopes are the servers that one of which should serve the request: those that have
-// not failed lately or, if there is none, the others.
+// hopes are the servers that one of which should serve the request: the best that
+// the line has or, if it may go to none of these, the others.
 func (r *request) hopes() []*upstream.Server {
-	servers := slices.DeleteFunc(r.p.servers(r.line), func(s *upstream.Server) bool { return !r.may(s.Slot) })
-	up := slices.DeleteFunc(slices.Clone(servers), func(s *upstream.Server) bool { return s.Skipped(r.p.w.now) })
-	if len(up) > 0 {
-		return up
+	servers := r.p.servers(r.line)
+	best := upstream.FarFailed
+	for _, s := range servers {
+		best = min(best, s.Rank(r.p.w.now))
+	}
+	servers = slices.DeleteFunc(servers, func(s *upstream.Server) bool { return !r.may(s.Slot) })
+	good := slices.DeleteFunc(slices.Clone(servers), func(s *upstream.Server) bool { return s.Rank(r.p.w.now) > best })
+	if len(good) > 0 {
+		return good
 	}
 	return servers
 }
@@ -287,6 +294,7 @@ func (w *world) proceed(r *request) {
 		w.seen["thrown out: "+r.Why.String()]++
 	case r.called:
 		w.seen["ended"]++
+		w.seen["ended, of "+map[bool]string{true: "its own node", false: "another node"}[r.Server.Near()]]++
 		r.line.End(d, &r.Permit, gate.Outcome(w.random.IntN(3)), 0, w.now)
 		r.line.End(d, &r.Permit, gate.Good, 0, w.now) // of no effect
 	case r.line.Leave(d, &r.Waiter, w.now):

@@ -116,6 +116,7 @@ type Farm struct {
 	Timeouts    FarmTimeouts `yaml:"timeouts" json:"timeouts"`
 	Retries     int          `yaml:"retries" json:"retries"`   // other tries of a request that may be sent again
 	FailFor     Duration     `yaml:"fail_for" json:"fail_for"` // a server that could not be reached is skipped this long
+	Spill       Spill        `yaml:"spill" json:"spill"`
 	Admission   Admission    `yaml:"admission" json:"admission"`
 }
 
@@ -138,9 +139,15 @@ type Admission struct {
 
 // Server is one backend.
 type Server struct {
-	URL    string `yaml:"url" json:"url"`             // http://host:port or http+unix:///path/to.sock
-	Weight int    `yaml:"weight" json:"weight"`       // share of requests, 1 to 1000; 0 takes it out
-	Node   *int   `yaml:"node" json:"node,omitempty"` // NUMA node that it runs on
+	URL    string `yaml:"url" json:"url"`       // http://host:port or http+unix:///path/to.sock
+	Weight int    `yaml:"weight" json:"weight"` // share of requests, 1 to 1000; 0 takes it out
+	Node   Node   `yaml:"node" json:"node"`     // auto | off | the NUMA node that it runs on
+}
+
+// Spill says when a request leaves its NUMA node although a server there is up. In
+// a file one word or number stands for the threshold alone: "spill: off".
+type Spill struct {
+	Threshold Threshold `yaml:"threshold" json:"threshold"`
 }
 
 // Connections bounds the connections to each server, per worker.
@@ -183,6 +190,16 @@ type Farms []Farm
 // Limit is how many requests a server may have at once: adaptive, gradient2, off,
 // or a number.
 type Limit string
+
+// Node is where a server runs: on the NUMA node with that number; on the one of the
+// process that listens at its address, if that is on this machine (auto); or
+// nowhere, so that it serves all nodes alike (off).
+type Node string
+
+// Threshold is by how many percent points more of their permits the servers of the
+// own node must have in use than a server of another: off, or 0 to 100. Only then,
+// and only if the own node has none left, a request goes there.
+type Threshold string
 
 // Key says where in a request a value stands: client, host, header:NAME or
 // cookie:NAME. The empty Key is nowhere.

@@ -30,6 +30,9 @@ var textTypes = map[reflect.Type]func(text string, into reflect.Value) *problem{
 	reflect.TypeFor[Size]():     scalar(parseSize),
 	reflect.TypeFor[Prefix]():   scalar(parsePrefix),
 	reflect.TypeFor[Limit]():    scalar(parseLimit),
+	reflect.TypeFor[Node]():     scalar(parseNode),
+
+	reflect.TypeFor[Threshold](): scalar(parseThreshold),
 }
 
 func scalar[T any](parse func(string) (T, *problem)) func(string, reflect.Value) *problem {

@@ -48,6 +48,7 @@ func NewFarm(name string, urls ...string) Farm {
 		},
 		Retries: 1,
 		FailFor: seconds(10),
+		Spill:   Spill{Threshold: "20"},
 		Admission: Admission{
 			Limit: "adaptive", Min: 2, Max: 10_000, Queue: 1000, Timeout: seconds(30),
 			Failures: []string{"429", "503"},
@@ -72,7 +73,7 @@ func (l *Listener) setDefaults() {
 	l.Backlog, l.Steering, l.Away = defaultBacklog, SteerAuto, AwayWait
 }
 
-func (s *Server) setDefaults() { s.Weight = 100 }
+func (s *Server) setDefaults() { s.Weight, s.Node = 100, "auto" }
 func (r *Route) setDefaults()  { r.Priority = defaultPriority }
 
 func seconds(n int) Duration { return Duration(time.Duration(n) * time.Second) }

@@ -152,9 +152,8 @@ func randomConfig(r *rand.Rand) *Config {
 		farm.Timeouts.FirstByte = seconds(1) + span()/2
 		farm.Admission = randomAdmission(r)
 		farm.FailFor, farm.Retries = Duration(r.Int64N(int64(maxWait))), r.IntN(maxRetries+1)
-		if node := r.IntN(4); node > 0 {
-			farm.Servers[0].Node = &node
-		}
+		farm.Servers[0].Node = Node(pick("auto", "off", "0", fmt.Sprint(maxNode)))
+		farm.Spill.Threshold = Threshold(pick("off", "0", "20", "100"))
 		c.Farms = append(c.Farms, farm)
 		route := Route{Host: pick("", "*.a.b", "1.2.3.4", "::1", "null", "true"), Farm: farm.Name, Admission: pick("", "off"), Priority: defaultPriority,
 			Path: fmt.Sprintf("/%d/%s", i, pick("", "${x}", "$$", "~", "%20", "'\"`"))}

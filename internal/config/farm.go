@@ -44,6 +44,7 @@ func (k *checker) farm(f *Farm) {
 	})
 	k.relations(f, at)
 	k.admission(&f.Admission, at+".admission")
+	k.spill(f.Spill.Threshold, at+".spill.threshold")
 	k.hostForServers(f.Host, at+".host")
 	k.servers(f, at+".servers")
 }
@@ -87,9 +88,7 @@ func (k *checker) servers(f *Farm, at string) {
 	for i, s := range f.Servers {
 		one := at + "[" + strconv.Itoa(i) + "]"
 		checkBounds(k, strconv.Itoa, []bound[int]{{one + ".weight", s.Weight, 0, maxWeight}})
-		if s.Node != nil {
-			checkBounds(k, strconv.Itoa, []bound[int]{{one + ".node", *s.Node, 0, maxNode}})
-		}
+		k.node(s.Node, one+".node")
 		if p := checkURL(s.URL); p != nil {
 			k.add(one+".url", s.URL, *p)
 			continue

@@ -17,7 +17,6 @@ func TestLoadFull(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	node := 0
 	for _, check := range []struct{ got, want any }{
 		{c.Workers, Workers{"machine", "none", "bind", 2, "cpu", "0-7,16", "0"}},
 		{c.Admin, Admin{"unix:/run/sluice/admin.sock", true}},
@@ -27,7 +26,9 @@ func TestLoadFull(t *testing.T) {
 		{c.Forward, Forward{false, true, "edge:8443", false, true}},
 		{fmt.Sprint(c.Trust[0], c.Trust[1], c.Trust[2]), "10.0.0.0/8 2001:db8::/32 192.0.2.7/32"},
 		{c.Listeners, []Listener{{"web", "10.1.1.1:8080", 128, "cpu", "spread"}, {"[::1]:8080", "[::1]:8080", 4096, "auto", "wait"}}},
-		{c.Farms[0].Servers, []Server{{"http://10.0.0.1:9000", 7, &node}, {"http://app.example", 0, nil}, {"http+unix:///run/app.sock", 100, nil}}},
+		{c.Farms[0].Servers, []Server{{"http://10.0.0.1:9000", 7, "0"}, {"http://app.example", 0, "off"}, {"http+unix:///run/app.sock", 100, "auto"}}},
+		{c.Farms[0].Spill, Spill{"35"}},
+		{c.Farms[1].Spill, Spill{"off"}},
 		{c.Farms[0].Name + " " + c.Farms[1].Name, "zebra ant"}, // the file's order
 		{c.Farms[1].Connections, Connections{100, 10}},
 		{c.Farms[1].Timeouts, FarmTimeouts{seconds(1) / 4, seconds(120), seconds(5), seconds(4), 0}},

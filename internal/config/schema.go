@@ -37,7 +37,7 @@ func keysOf(t reflect.Type) []string {
 // unknown would send the operator looking for a slip of the pen.
 var notYet = map[reflect.Type][]string{
 	reflect.TypeFor[Listener](): {"protocols", "tls"},
-	reflect.TypeFor[Farm]():     {"balance", "health", "pool", "spill", "affinity"},
+	reflect.TypeFor[Farm]():     {"balance", "health", "pool", "affinity"},
 }
 
 // unknownKey tells what key probably was to be.
@@ -105,7 +105,9 @@ func visitKeys(t reflect.Type, path string, visit func(key, in string)) {
 }
 
 // aloneKeys are the keys whose value may stand for a whole mapping: "admission: 50".
-var aloneKeys = map[reflect.Type]string{reflect.TypeFor[Admission](): "limit"}
+var aloneKeys = map[reflect.Type]string{
+	reflect.TypeFor[Admission](): "limit", reflect.TypeFor[Spill](): "threshold",
+}
 
 // mainKeys are the keys that one probably means who writes a value in place of a
 // mapping.

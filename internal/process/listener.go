@@ -1,6 +1,7 @@
 package process
 
 import (
+	"bufio"
 	"cmp"
 	"encoding/hex"
 	"errors"
@@ -24,17 +25,38 @@ type Listener struct {
 func TCP(tree fs.FS, port uint16) ([]Listener, error) {
 	var found []Listener
 	for _, name := range [...]string{"proc/net/tcp", "proc/net/tcp6"} {
-		text, err := fs.ReadFile(tree, name)
-		if err != nil && name == "proc/net/tcp" {
+		all, err := listening(tree, name)
+		if err != nil && name == "proc/net/tcp" { // a kernel without IPv6 has no file of it
 			return nil, fmt.Errorf("listening sockets: %w", err)
 		}
-		for line := range strings.Lines(string(text)) { // a kernel without IPv6 has no file of it
-			if l, ok := tcpLine(line); ok && l.Address.Port() == port {
+		for _, l := range all {
+			if l.Address.Port() == port {
 				found = append(found, l)
 			}
 		}
 	}
 	return found, nil
+}
+
+// listening reads the listening sockets, which the kernel lists before all others
+// (tcp_seq_start in its net/ipv4/tcp_ipv4.c): what follows may be a hundred thousand
+// connections, each of which would cost it time.
+func listening(tree fs.FS, name string) (all []Listener, err error) {
+	file, err := tree.Open(name)
+	if err != nil {
+		return nil, err
+	}
+	defer file.Close()
+	lines := bufio.NewScanner(file)
+	lines.Scan() // the heading
+	for lines.Scan() {
+		l, ok := tcpLine(lines.Text())
+		if !ok {
+			break
+		}
+		all = append(all, l)
+	}
+	return all, lines.Err()
 }
 
 // listens is the state of a listening socket of TCP (TCP_LISTEN in the kernel's

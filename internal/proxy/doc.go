@@ -6,7 +6,7 @@
 //	 2 route: host, path → farm       exchange.go
 //	 3 rewrite                        exchange.go, request.go
 //	 4 gate: hold until a permit      hold.go, wishes.go, admission
-//	 5 balance: which server          hold.go, upstream
+//	 5 balance: which server          hold.go, cross.go, upstream
 //	 6 borrow a connection            exchange.go, upstream
 //	 7 write head, move the body      request.go, upload.go
 //	 8 read the response head, retry  answer.go

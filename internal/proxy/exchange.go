@@ -194,6 +194,7 @@ func (x *exchange) send() bool {
 	stats := x.p.pool.Stats(x.server.State)
 	stats.Requests.Inc()
 	stats.InFlight.Inc()
+	x.cross(&stats.Crossings)
 	x.composeRequest()
 	x.conn.SetStall(time.Duration(x.farm.Timeouts.Idle))
 	n, err := x.conn.Write(x.head)

@@ -56,6 +56,9 @@ func (x *exchange) choose() bool {
 		open = nobody
 	}
 	s, some := x.turns[x.farm.Index].Next(x.p.exec.Now(), x.tried, open)
+	if s == nil && some && !h.line.Crowded() {
+		s = x.spill()
+	}
 	if s != nil {
 		var ok bool
 		if x.permit, ok = h.line.Claim(x.p.desk, s, x.p.exec.Now()); ok {

@@ -18,6 +18,7 @@ import (
 type lobby struct {
 	gates []segment.Gate      // by server, as below
 	waits []segment.LineStats // who waits for it
+	homes []segment.Home
 	desk  *admission.Desk
 	lines *admission.Lines
 }
@@ -28,7 +29,7 @@ const firstSlot = 2
 // newLobby makes gates for servers whose permits are counted in figures. Nobody
 // else waits for them, so no bell is rung.
 func newLobby(t testing.TB, figures []segment.ServerStats) *lobby {
-	h := &lobby{gates: make([]segment.Gate, len(figures)), waits: make([]segment.LineStats, len(figures))}
+	h := &lobby{gates: make([]segment.Gate, len(figures)), waits: make([]segment.LineStats, len(figures)), homes: make([]segment.Home, len(figures))}
 	office := admission.Office{
 		Gates: func(slot int) *segment.Gate { return &h.gates[slot-firstSlot] },
 		Ring:  func(worker int) { t.Errorf("the bell of worker %d is rung", worker) },
@@ -92,19 +93,23 @@ func (s *stage) apply(cfg *config.Config) (err error) {
 
 // counts are the figures that a transcript can name: the loop's, or a server's.
 func (s *stage) counts(server string) map[string]int64 {
+	crossed := func(c *segment.Crossings, more map[string]int64) map[string]int64 {
+		more["local"], more["remote"], more["spilled"] = int64(c.Local.Load()), int64(c.Remote.Load()), int64(c.Spilled.Load())
+		return more
+	}
 	if server == "" {
 		l := &s.loop
-		return map[string]int64{
+		return crossed(&l.Crossings, map[string]int64{
 			"held": l.Held.Load(), "left": int64(l.LeftHeld.Load()), "active": l.Active.Load(),
 			"sessions": l.Connections.Load(), "waits": int64(l.Wait.Count()),
-		}
+		})
 	}
 	i := int(server[0] - 'a')
 	f := &s.figures[i]
-	return map[string]int64{
+	return crossed(&f.Crossings, map[string]int64{
 		"good": int64(f.Good.Load()), "slow": int64(f.Slow.Load()), "ignored": int64(f.Ignored.Load()), "failed": int64(f.Failed.Load()),
 		"permits": s.lobby.gates[i].InFlight.Load(), "waiting": s.lobby.waits[i].Waiting.Load(), "waits": int64(f.Wait.Count()),
-	}
+	})
 }
 
 // compareCounts waits until figures are what they must be: name=value …

@@ -69,6 +69,9 @@ type party interface {
 	take(n int)
 }
 
+// ownNode is the node of a stage's worker.
+const ownNode = 2
+
 // quiet is the configuration that transcripts begin with: what servers see is
 // what clients have sent.
 const quiet = `forward: {x_forwarded: false, via: "off", request_id: false}
@@ -117,6 +120,7 @@ func (s *stage) parse() (*config.Config, error) {
 func (s *stage) build(cfg *config.Config) {
 	s.servers = upstream.NewServers()
 	s.lobby = newLobby(s.t, s.figures)
+	s.servers.Settle([]int{ownNode}, func(slot int) *segment.Home { return &s.lobby.homes[slot-firstSlot] })
 	stats := func(slot int) *segment.ServerStats { return &s.figures[slot-firstSlot] }
 	s.pool = upstream.NewPool(s.rig.executor(), s.rig.dial, nil, stats, new(segment.Counter))
 	var err error
@@ -124,7 +128,7 @@ func (s *stage) build(cfg *config.Config) {
 		s.t.Fatal(err)
 	}
 	s.rig.on(func() {
-		s.proxy = New(s.rig.executor(), s.pool, s.lobby.desk, &s.loop, Place{Worker: 1, Node: 2, Loop: 3})
+		s.proxy = New(s.rig.executor(), s.pool, s.lobby.desk, &s.loop, Place{Worker: 1, Node: ownNode, Loop: 3})
 		s.proxy.LogTo(s.log.Writer(0, &s.loop.LogDropped))
 	})
 	if err := s.apply(cfg); err != nil {
@@ -162,6 +166,14 @@ func (s *stage) take(st step) error {
 		var err error
 		s.rig.on(func() { err = s.lobby.limit(st.party[0], st.text, s.rig.executor().Now()) })
 		return err
+	case "node":
+		node, err := strconv.Atoi(st.text)
+		s.lobby.homes[st.party[0]-'a'].Settle(node)
+		return err
+	case "starts":
+		s.rig.mode(st.party[0], "accepts")
+		s.lobby.homes[st.party[0]-'a'].Began()
+		return nil
 	case "refuses", "hangs", "accepts":
 		s.rig.mode(st.party[0], st.does)
 		return nil

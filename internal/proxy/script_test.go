@@ -33,6 +33,8 @@ import (
 //	c reads 100 bytes                as they are, whatever they are
 //	wait 5s                          of virtual time
 //	a refuses                        connections; also: a hangs, a accepts
+//	a node 2                         it runs on the worker's own node; on another: 3
+//	a starts                         it accepts, and was seen to begin to
 //	drain
 //	a limit 2                        a may have so many requests at once; 0: any number
 //	reload farm admission: off       another configuration: this line, config or farm, in place of the one with its key

@@ -93,10 +93,15 @@ func TestFiguresOfReusedSlot(t *testing.T) {
 		}
 	}
 	s.Gate(slot).Limit.Store(20)
+	if s.Home(slot).Node() != -1 {
+		t.Errorf("a new server is on node %d", s.Home(slot).Node())
+	}
+	s.Home(slot).Settle(0)
 	for _, step := range []struct {
 		url             string
 		requests, limit int
-	}{{"old", 10, 20}, {"new", 0, 0}} {
+		node            int
+	}{{"old", 10, 20, 0}, {"new", 0, 0, -1}} {
 		s.Release(slot)
 		if _, err := s.Assign("f", step.url); err != nil {
 			t.Fatal(err)
@@ -111,6 +116,9 @@ func TestFiguresOfReusedSlot(t *testing.T) {
 		}
 		if got := s.Gate(slot).Limit.Load(); got != int64(step.limit) {
 			t.Errorf("%s: limit %d, want %d", step.url, got, step.limit)
+		}
+		if got := s.Home(slot).Node(); got != step.node {
+			t.Errorf("%s: node %d, want %d", step.url, got, step.node)
 		}
 	}
 }

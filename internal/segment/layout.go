@@ -9,7 +9,7 @@
 //
 // The order in memory, each part from a new page:
 //
-//	header | WorkerStats by worker | Gates by server | Learned by server |
+//	header | WorkerStats by worker | Gates by server | Homes by server | Learned by server |
 //	server directory | by worker: LineStats by server |
 //	by worker, by loop: LoopStats, then ServerStats by server
 //
@@ -108,6 +108,7 @@ type LoopStats struct {
 	Held         Gauge                // requests that wait for a permit now; the loop of their client counts
 	LeftHeld     Counter              // requests whose client went away while they were held
 	Shed         [ShedCount]Counter   // connections refused at once because Sluice itself had too much to do, by cause
+	Crossings    Crossings            // requests sent to servers, each try counted, by where the server is
 	Duration     Histogram            // request head complete to last response byte handed to the kernel
 	Wait         Histogram            // time held, of all requests that were held, however it ended
 }
@@ -190,8 +191,48 @@ type ServerStats struct {
 	Sum     Counter // how long the good ones were held, ns
 	Squares Counter // the squares of the same, µs²
 
-	Wait Histogram // time held, of requests that got a permit of this server after they had been held
+	Crossings Crossings // of Requests
+	Wait      Histogram // time held, of requests that got a permit of this server after they had been held
 }
+
+// Crossings are requests sent to servers of which the node is known.
+type Crossings struct {
+	Local   Counter // to a server of the worker's own node
+	Remote  Counter // to one of another node
+	Spilled Counter // of these, the ones sent there because the own node had no permit left
+}
+
+// Home is where a server runs. It has no line of memory to itself: it is written
+// when a server is configured or starts anew, and read for each request. Supervisor
+// only.
+type Home struct {
+	node   atomic.Int32  // 1 more than the NUMA node; 0: none, or not known
+	starts atomic.Uint32 // times that the server was found to have begun to listen
+}
+
+// Node is the NUMA node that the server runs on; -1: none, or not known, as of a nil
+// Home.
+func (h *Home) Node() int {
+	if h == nil {
+		return -1
+	}
+	return int(h.node.Load()) - 1
+}
+
+// Settle sets the node, -1 for none.
+func (h *Home) Settle(node int) { h.node.Store(int32(node + 1)) }
+
+// Starts counts the times that the server was found to have begun to listen since
+// it was last looked for. The supervisor sees that of a server of this machine only.
+func (h *Home) Starts() uint32 {
+	if h == nil {
+		return 0
+	}
+	return h.starts.Load()
+}
+
+// Began counts one more.
+func (h *Home) Began() { h.starts.Add(1) }
 
 // Gate is the admission gate of one server: the one cache line of a request's way
 // that several workers write. Package admission/gate has its rules.

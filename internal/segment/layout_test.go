@@ -27,23 +27,25 @@ func TestLayoutGolden(t *testing.T) {
 		{"Gate", gateStride, 64},
 		{"serverEntry", entryStride, 256},
 		{"serverEntry.Name", int(unsafe.Offsetof(e.Name)), 16},
+		{"Home", homeStride, 8},
 		{"Learned", learnStride, 128},
 		{"LineStats", lineStride, 64},
 		{"LoopStats", loopStride, 3904},
-		{"LoopStats.Duration", int(unsafe.Offsetof(l.Duration)), 368},
+		{"LoopStats.Duration", int(unsafe.Offsetof(l.Duration)), 392},
 		{"ServerStats", serverStride, 3712},
 		{"ServerStats.Response", int(unsafe.Offsetof(s.Response)), 88},
 		{"buckets", Buckets, 218},
 		{"reasons", int(ReasonCount), 22},
 		{"workers at", o.workers, 4096},
 		{"gates at", o.gates, 8192},
-		{"learned at", o.learned, 24576},
-		{"directory at", o.directory, 57344},
-		{"lines at", o.lines, 122880},
+		{"homes at", o.homes, 24576},
+		{"learned at", o.learned, 28672},
+		{"directory at", o.directory, 61440},
+		{"lines at", o.lines, 126976},
 		{"line", o.line, 16384},
-		{"loops at", o.loops, 155648},
+		{"loops at", o.loops, 159744},
 		{"loop", o.loop, 954368},
-		{"whole segment", o.size, 155648 + 8*954368},
+		{"whole segment", o.size, 159744 + 8*954368},
 	} {
 		if c.got != c.want {
 			t.Errorf("%s: %d, want %d", c.name, c.got, c.want)
@@ -74,6 +76,9 @@ func TestBlocksDoNotMeet(t *testing.T) {
 		}
 		for i := range shape.Servers {
 			claim("gate", unsafe.Pointer(s.Gate(i)), unsafe.Sizeof(Gate{}), cacheLine)
+		}
+		for i := range shape.Servers {
+			claim("home", unsafe.Pointer(s.Home(i)), unsafe.Sizeof(Home{}), 8)
 		}
 		for i := range shape.Servers {
 			claim("learned", unsafe.Pointer(s.Learned(i)), unsafe.Sizeof(Learned{}), cacheLine)

@@ -188,6 +188,12 @@ func (s *Segment) Gate(slot int) *Gate {
 	return place[Gate](s, s.at.gates+slot*gateStride)
 }
 
+// Home is where the server in the given slot runs.
+func (s *Segment) Home(slot int) *Home {
+	inRange("server slot", slot, s.shape.Servers)
+	return place[Home](s, s.at.homes+slot*homeStride)
+}
+
 // Learned is what was learned of the server in the given slot.
 func (s *Segment) Learned(slot int) *Learned {
 	inRange("server slot", slot, s.shape.Servers)

@@ -42,6 +42,7 @@ func (s Shape) check() error {
 type offsets struct {
 	workers   int
 	gates     int
+	homes     int
 	learned   int
 	directory int
 	lines     int
@@ -51,12 +52,13 @@ type offsets struct {
 	size      int
 }
 
-// The distance from one block to the next: whole cache lines.
+// The distance from one block to the next: whole cache lines, save for a Home.
 var (
 	loopStride   = roundUp(int(unsafe.Sizeof(LoopStats{})), cacheLine)
 	serverStride = roundUp(int(unsafe.Sizeof(ServerStats{})), cacheLine)
 	workerStride = roundUp(int(unsafe.Sizeof(WorkerStats{})), cacheLine)
 	gateStride   = roundUp(int(unsafe.Sizeof(Gate{})), cacheLine)
+	homeStride   = int(unsafe.Sizeof(Home{}))
 	learnStride  = roundUp(int(unsafe.Sizeof(Learned{})), cacheLine)
 	lineStride   = roundUp(int(unsafe.Sizeof(LineStats{})), cacheLine)
 	entryStride  = roundUp(int(unsafe.Sizeof(serverEntry{})), cacheLine)
@@ -67,7 +69,8 @@ func (s Shape) offsets() offsets {
 	var o offsets
 	o.workers = page
 	o.gates = o.workers + roundUp(s.Workers*workerStride, page)
-	o.learned = o.gates + roundUp(s.Servers*gateStride, page)
+	o.homes = o.gates + roundUp(s.Servers*gateStride, page)
+	o.learned = o.homes + roundUp(s.Servers*homeStride, page)
 	o.directory = o.learned + roundUp(s.Servers*learnStride, page)
 	o.lines = o.directory + roundUp(s.Servers*entryStride, page)
 	o.line = roundUp(s.Servers*lineStride, page)
@@ -85,7 +88,7 @@ func roundUp(n, unit int) int { return (n + unit - 1) / unit * unit }
 // sources and still says the same Version.
 func layoutHash() uint64 {
 	return hashOf(
-		reflect.TypeFor[header](), reflect.TypeFor[WorkerStats](), reflect.TypeFor[Gate](),
+		reflect.TypeFor[header](), reflect.TypeFor[WorkerStats](), reflect.TypeFor[Gate](), reflect.TypeFor[Home](),
 		reflect.TypeFor[LineStats](), reflect.TypeFor[serverEntry](), reflect.TypeFor[LoopStats](), reflect.TypeFor[ServerStats](),
 	)
 }

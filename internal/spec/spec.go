@@ -15,6 +15,7 @@ type Spec struct {
 	Generation uint64         `json:"generation"` // counts configurations, from 1
 	Worker     int            `json:"worker"`     // index of this worker; its slot in the segment
 	Node       int            `json:"node"`       // NUMA node; -1 if the machine tells none
+	Nodes      []int          `json:"nodes"`      // all that it has CPUs of: servers there are its own
 	CPUs       []int          `json:"cpus"`       // loop i runs on CPUs[i % len]
 	Pin        bool           `json:"pin"`        // pin loops to their CPUs
 	Loops      int            `json:"loops"`

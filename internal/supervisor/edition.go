@@ -153,6 +153,7 @@ func (e *edition) specFor(w placement.Worker, b bells, build string) (*parcel, e
 		Generation: e.generation,
 		Worker:     w.Index,
 		Node:       w.Node,
+		Nodes:      w.Nodes,
 		CPUs:       w.CPUs,
 		Pin:        w.Pin,
 		Loops:      w.Loops,

@@ -9,24 +9,39 @@ import (
 	"sluice/internal/admission/limit"
 	"sluice/internal/admission/regulator"
 	"sluice/internal/config"
+	"sluice/internal/homes"
 )
 
-// regulate lets the limits follow the configuration. While a reload is under way
+// regulate lets the limits and the servers' homes follow the configuration. While a reload is under way
 // that is the one in force and the servers that the next one adds: a worker that
 // has the next one already may send to them.
 func (s *Supervisor) regulate() {
-	servers := s.current.regulated()
+	servers, residents := s.current.regulated(), s.current.residents()
 	if next := s.target(); next != s.current {
 		servers = withMore(servers, next.regulated())
+		residents = append(next.residents(), residents...)
 	}
 	s.regulator.Use(servers)
+	s.homes.Use(residents)
 }
 
-// keepLimits runs the regulator until the function that it returns is called.
+// residents are the servers of an edition, for Homes.
+func (e *edition) residents() []homes.Server {
+	all := make([]homes.Server, 0, len(e.servers))
+	for _, f := range e.config.Farms {
+		for _, s := range f.Servers { // the edition's servers are in this order
+			all = append(all, homes.Server{Server: s, Farm: f.Name, Slot: e.servers[len(all)].Slot})
+		}
+	}
+	return all
+}
+
+// keepLimits runs regulator and Homes until the function that it returns is called.
 func (s *Supervisor) keepLimits() (end func()) {
 	ctx, cancel := context.WithCancel(context.Background())
 	var running sync.WaitGroup
 	running.Go(func() { s.regulator.Run(ctx) })
+	running.Go(func() { s.homes.Run(ctx) })
 	return func() {
 		cancel()
 		running.Wait()

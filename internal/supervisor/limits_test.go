@@ -27,7 +27,7 @@ func fixedFarm(limit config.Limit, ports ...int) *config.Config {
 
 // The limits are in force before any worker is told of its servers.
 func TestLimitsAtTheStart(t *testing.T) {
-	s, err := assemble(Options{}, fixedFarm("7", 1, 2), crew(1, 1), new(slog.LevelVar))
+	s, err := assemble(Options{}, fixedFarm("7", 1, 2), crew(1, 1), nil, new(slog.LevelVar))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -60,7 +60,7 @@ func play(t *testing.T, workers int, scene func(*stage)) {
 		for i := range places {
 			places[i] = placement.Worker{Index: i, Node: i, CPUs: []int{i}, Loops: 1}
 		}
-		s, err := assemble(Options{Load: st.load, Build: "test"}, st.config, places, new(slog.LevelVar))
+		s, err := assemble(Options{Load: st.load, Build: "test"}, st.config, places, nil, new(slog.LevelVar))
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -24,6 +24,7 @@
 package supervisor
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"log/slog"
@@ -34,6 +35,7 @@ import (
 	"sluice/internal/admin"
 	"sluice/internal/admission/regulator"
 	"sluice/internal/config"
+	"sluice/internal/homes"
 	"sluice/internal/placement"
 	"sluice/internal/segment"
 	"sluice/internal/topology"
@@ -64,6 +66,7 @@ type Supervisor struct {
 
 	events    chan event
 	regulator *regulator.Regulator     // has a lock of its own
+	homes     *homes.Homes             // has a lock of its own
 	over      chan struct{}            // closed when the event loop has ended
 	shown     atomic.Pointer[snapshot] // written by the event loop, after each event
 
@@ -110,15 +113,19 @@ func New(o Options) (*Supervisor, error) {
 	level := new(slog.LevelVar)
 	slog.SetDefault(slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: level})))
 	setLevel(level, cfg)
-	workers, err := planWorkers(o.Root, cfg.Workers)
+	machine, err := topology.Read(o.Root)
 	if err != nil {
 		return nil, err
 	}
-	return assemble(o, cfg, workers, level)
+	workers, err := planWorkers(machine, cfg.Workers)
+	if err != nil {
+		return nil, err
+	}
+	return assemble(o, cfg, workers, machine.Nodes, level)
 }
 
-// assemble makes the supervisor of the given workers.
-func assemble(o Options, cfg *config.Config, workers []placement.Worker, level *slog.LevelVar) (*Supervisor, error) {
+// assemble makes the supervisor of the given workers on a machine of these nodes.
+func assemble(o Options, cfg *config.Config, workers []placement.Worker, nodes []topology.Node, level *slog.LevelVar) (*Supervisor, error) {
 	s := &Supervisor{
 		options: o, started: time.Now(), level: level, launch: launch,
 		events: make(chan event), over: make(chan struct{}), generation: 1,
@@ -140,6 +147,7 @@ func assemble(o Options, cfg *config.Config, workers []placement.Worker, level *
 		Shared: s.shared, Ring: s.bells.ring, Answered: s.bells.answered,
 		State: regulator.Path(cfg.State, os.Getenv, os.Getuid()),
 	})
+	s.homes = homes.New(os.DirFS(cmp.Or(o.Root, "/")), nodes, s.shared)
 	s.regulate()
 	for _, w := range workers {
 		s.members = append(s.members, &member{place: w, state: segment.Starting})
@@ -149,12 +157,8 @@ func assemble(o Options, cfg *config.Config, workers []placement.Worker, level *
 	return s, nil
 }
 
-// planWorkers looks at the machine and decides which worker runs where.
-func planWorkers(root string, w config.Workers) ([]placement.Worker, error) {
-	machine, err := topology.Read(root)
-	if err != nil {
-		return nil, err
-	}
+// planWorkers decides which worker runs where on a machine.
+func planWorkers(machine *topology.Machine, w config.Workers) ([]placement.Worker, error) {
 	wishes := Wishes(w)
 	wishes.Allowed = topology.Allowed()
 	plan, err := placement.Plan(machine, wishes)

@@ -31,7 +31,7 @@ var arrows = []row{
 	{"cmd/hb/client", nil, "one virtual client"},
 
 	{"internal/demo", to("affinity", "config", "placement", "topology"), "app workers on their nodes, and a configuration for them"},
-	{"internal/supervisor", to("admin", "admission/limit", "admission/regulator", "affinity", "config", "placement", "segment", "spec", "topology"), "processes and sockets: no traffic"},
+	{"internal/supervisor", to("admin", "admission/limit", "admission/regulator", "affinity", "config", "homes", "placement", "segment", "spec", "topology"), "processes and sockets: no traffic"},
 	{"internal/admin", to("config", "process", "segment", "spec"), "what an operator sees: reads the segment, knows no worker"},
 
 	{"internal/worker", to("accesslog", "admission", "affinity", "config", "proxy", "reactor", "segment", "spec", "upstream"), "the only one that knows all of traffic"},
@@ -44,6 +44,7 @@ var arrows = []row{
 	{"internal/message", nil, "the one message form"},
 	{"internal/reactor", nil, "loops and tasks: no HTTP, no counters of Sluice's"},
 
+	{"internal/homes", to("config", "process", "segment", "topology"), "on which node servers run: reads proc, meets no request"},
 	{"internal/admission/regulator", to("admission/limit", "segment"), "the supervisor's side of admission: meets no request"},
 	{"internal/admission/gate", to("segment"), "permits in shared memory: no queue, no clock"},
 	{"internal/admission/limit", nil, "a pure controller: no clock, no queue, no configuration"},

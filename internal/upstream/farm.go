@@ -8,12 +8,14 @@ import (
 
 	"sluice/internal/config"
 	"sluice/internal/reactor"
+	"sluice/internal/segment"
 )
 
 // Farm is a set of servers that answer the same requests. Immutable.
 type Farm struct {
 	config.Farm
 	Index   int // among the farms of its configuration
+	Spill   int // percent points: config.Farm.Spill.Threshold; negative: off
 	Servers []*Server
 }
 
@@ -30,19 +32,26 @@ type Server struct {
 type State struct {
 	Slot    int // in the segment
 	URL     string
-	network string // tcp or unix
-	address string // host:port or path
+	network string        // tcp or unix
+	address string        // host:port or path
+	home    *segment.Home // nil: nothing is known of nodes
+	nodes   []int         // of this worker
 
 	addresses atomic.Pointer[[]reactor.Address] // resolver writes; nil: not yet known
 	turn      atomic.Uint32                     // which address is next
 	open      atomic.Int64                      // connections of all loops
 	waiting   atomic.Int64                      // tasks of all loops that wait for one of these
 	skipUntil atomic.Int64                      // executor time; not chosen before, if there is another
+	failed    atomic.Uint32                     // what home.Starts was when that was set
 	gone      atomic.Bool                       // no longer configured: its connections are not kept
 }
 
-// Fail has the server skipped for d from now (executor time, ns).
-func (s *State) Fail(now int64, d time.Duration) { s.skipUntil.Store(now + int64(d)) }
+// Fail has the server skipped for d from now (executor time, ns), or until it is
+// started anew, if that can be seen.
+func (s *State) Fail(now int64, d time.Duration) {
+	s.failed.Store(s.home.Starts())
+	s.skipUntil.Store(now + int64(d))
+}
 
 // Succeed ends the skipping.
 func (s *State) Succeed() {
@@ -52,7 +61,23 @@ func (s *State) Succeed() {
 }
 
 // Skipped reports whether the server has failed lately.
-func (s *State) Skipped(now int64) bool { return s.skipUntil.Load() > now }
+func (s *State) Skipped(now int64) bool {
+	return s.skipUntil.Load() > now && s.failed.Load() == s.home.Starts()
+}
+
+// Settle tells, before the server is used, the NUMA nodes of this worker, and where
+// the server's own stands. Without it the server has none.
+func (s *State) Settle(nodes []int, home *segment.Home) { s.nodes, s.home = nodes, home }
+
+// Node is the NUMA node that the server runs on; -1: none, or not known.
+func (s *State) Node() int { return s.home.Node() }
+
+// Near reports whether requests of this worker are to go to the server before they
+// go to others: it runs on a node of the worker, or on none, or the worker has none.
+func (s *State) Near() bool {
+	node := s.home.Node()
+	return node < 0 || len(s.nodes) == 0 || slices.Contains(s.nodes, node)
+}
 
 // reserve counts one more open connection if fewer than most are; 0 is no limit.
 func (s *State) reserve(most int64) bool {
@@ -104,7 +129,9 @@ func (s *State) passOver(a reactor.Address) {
 // Servers keeps the State of every configured server over reloads. It belongs
 // to the goroutine that applies configurations.
 type Servers struct {
-	states  map[int]*State // by slot
+	nodes   []int                        // of this worker
+	homes   func(slot int) *segment.Home // nil: nothing is known of nodes
+	states  map[int]*State               // by slot
 	resolve *resolver
 }
 
@@ -117,6 +144,12 @@ func newServers(lookup lookup) *Servers {
 	return &Servers{states: map[int]*State{}, resolve: newResolver(lookup)}
 }
 
+// Settle tells, before the first Apply, the NUMA nodes of this worker, and where in
+// the segment the server of a slot has its own. Without it no server has one.
+func (s *Servers) Settle(nodes []int, homes func(slot int) *segment.Home) {
+	s.nodes, s.homes = nodes, homes
+}
+
 // Close ends the resolver.
 func (s *Servers) Close() { s.resolve.close() }
 
@@ -125,7 +158,10 @@ func (s *Servers) Close() { s.resolve.close() }
 func (s *Servers) Apply(cfg *config.Config, slot func(farm, url string) int) (farms []*Farm, gone []*State) {
 	used := map[int]*State{}
 	for i, fc := range cfg.Farms {
-		f := &Farm{Farm: fc, Index: i}
+		f := &Farm{Farm: fc, Index: i, Spill: -1}
+		if points, on := fc.Spill.Threshold.Points(); on {
+			f.Spill = points
+		}
 		for _, sc := range fc.Servers {
 			st := s.state(slot(fc.Name, sc.URL), sc)
 			used[st.Slot] = st
@@ -150,6 +186,9 @@ func (s *Servers) state(slot int, sc config.Server) *State {
 		return st
 	}
 	st := &State{Slot: slot, URL: sc.URL}
+	if s.homes != nil {
+		st.Settle(s.nodes, s.homes(slot))
+	}
 	st.network, st.address = sc.Endpoint()
 	return st
 }

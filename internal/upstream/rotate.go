@@ -40,10 +40,53 @@ func (t Tried) Slots(f *Farm) (slots uint64) {
 	return slots &^ others
 }
 
-// Next chooses a server at time now: one that has not been tried and has not
-// failed lately; failing that, one that has not been tried. some reports whether
-// there is any. Of these it chooses one that open says may have one more request;
-// nil if none may. Without open all may.
+// Rank is how good it is to send a request to a server, best first.
+type Rank uint8
+
+// The ranks. Near and far are explained at State.Near; failed is one that has
+// failed lately.
+const (
+	Near Rank = iota
+	Far
+	NearFailed
+	FarFailed
+	never // it has been tried, or is taken out
+)
+
+// Rank is that of the server at time now.
+func (s *State) Rank(now int64) Rank {
+	r := Near
+	if s.Skipped(now) {
+		r = NearFailed
+	}
+	if !s.Near() {
+		r++
+	}
+	return r
+}
+
+// rank is that of server i for a request.
+func (r *Rotation) rank(i int, now int64, tried Tried) Rank {
+	s := r.farm.Servers[i]
+	if s.Weight == 0 || tried.has(i) {
+		return never
+	}
+	return s.Rank(now)
+}
+
+// best is the best rank of all servers.
+func (r *Rotation) best(now int64, tried Tried) Rank {
+	best := never
+	for i := range r.farm.Servers {
+		best = min(best, r.rank(i, now, tried))
+	}
+	return best
+}
+
+// Next chooses a server at time now among the best: of the own node before others,
+// those that have not failed lately before those that have, none that has been
+// tried. some reports whether there is any. Of these it chooses one that open says
+// may have one more request; nil if none may. Without open all may.
 func (r *Rotation) Next(now int64, tried Tried, open func(*Server) bool) (s *Server, some bool) {
 	servers := r.farm.Servers
 	if len(servers) == 1 && tried == 0 && servers[0].Weight > 0 {
@@ -52,30 +95,37 @@ func (r *Rotation) Next(now int64, tried Tried, open func(*Server) bool) (s *Ser
 		}
 		return servers[0], true
 	}
-	eligible := func(i int) bool { return !tried.has(i) && !servers[i].Skipped(now) }
-	if !r.any(eligible) {
-		eligible = func(i int) bool { return !tried.has(i) }
-	}
-	s = r.turn(func(i int) bool { return eligible(i) && (open == nil || open(servers[i])) })
-	return s, s != nil || r.any(eligible)
-}
-
-// any reports whether a server with a weight is eligible.
-func (r *Rotation) any(eligible func(i int) bool) bool {
-	for i, s := range r.farm.Servers {
-		if s.Weight > 0 && eligible(i) {
-			return true
+	for {
+		best := r.best(now, tried)
+		if best == never {
+			return nil, false
+		}
+		s = r.turn(now, tried, best, open)
+		if s != nil || open != nil { // else another loop has just found that those of this rank fail
+			return s, true
 		}
 	}
-	return false
 }
 
-// turn gives every eligible server credit by its weight; the richest pays the
-// whole round and is chosen.
-func (r *Rotation) turn(eligible func(i int) bool) *Server {
+// Spill chooses a server of another node that open says may have one more request,
+// although one of the own node is up; nil if there is none.
+func (r *Rotation) Spill(now int64, tried Tried, open func(*Server) bool) *Server {
+	if !r.AtHome(now, tried) {
+		return nil
+	}
+	return r.turn(now, tried, Far, open)
+}
+
+// AtHome reports whether a server of the own node, or of none, is up that has not
+// been tried.
+func (r *Rotation) AtHome(now int64, tried Tried) bool { return r.best(now, tried) == Near }
+
+// turn gives every server of a rank that is open credit by its weight; the richest
+// pays the whole round and is chosen.
+func (r *Rotation) turn(now int64, tried Tried, at Rank, open func(*Server) bool) *Server {
 	best, round := -1, 0
 	for i, s := range r.farm.Servers {
-		if s.Weight == 0 || !eligible(i) {
+		if r.rank(i, now, tried) != at || open != nil && !open(s) {
 			continue
 		}
 		r.credit[i] += s.Weight

@@ -103,6 +103,7 @@ func (t *traffic) start(s *spec.Spec) error {
 		Worker: s.Worker, Gates: t.shared.Gate,
 		Ring: func(worker int) { reactor.Ring(s.Bells[worker]) },
 	}
+	t.servers.Settle(s.Nodes, t.shared.Home)
 	var stats []*segment.LoopStats
 	for i := range s.Loops {
 		l, err := newLane(t.shared, office, s, i)
