@@ -270,6 +270,3 @@ func mustFail(t *testing.T, what string, err error, want ...error) {
 	}
 	t.Errorf("%s: error %v, want %v", what, err, want)
 }
-
-// fdCount is how many descriptors this process has open.
-func fdCount() int { return len(descriptors()) }

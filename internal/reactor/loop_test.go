@@ -222,7 +222,7 @@ func TestStaleEvent(t *testing.T) {
 // A loop that closes ends whatever waits on it, and keeps nothing.
 func TestCloseEndsEverything(t *testing.T) {
 	path := fullUnixListener(t)
-	goroutines, open := runtime.NumGoroutine(), fdCount()
+	goroutines, before := runtime.NumGoroutine(), descriptors()
 	l := startLoop(t, Options{})
 	var errs []string // loop only, then read after Close
 	wait := func(what string, f func() error) {
@@ -249,9 +249,7 @@ func TestCloseEndsEverything(t *testing.T) {
 	if !settle(func() bool { return runtime.NumGoroutine() <= goroutines }) {
 		t.Errorf("%d goroutines, %d before", runtime.NumGoroutine(), goroutines)
 	}
-	if now := fdCount(); now != open {
-		t.Errorf("%d descriptors open, %d before", now, open)
-	}
+	wantOpened(t, 0, before)
 }
 
 // closeWaiters are ways to wait on a loop; each returns what ended the wait.

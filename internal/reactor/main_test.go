@@ -49,17 +49,31 @@ func leaks(before map[string]string) int {
 		fmt.Printf("goroutines left behind:\n%s\n", stacks[:runtime.Stack(stacks, true)])
 		return 1
 	}
-	var left []string
-	for fd, what := range descriptors() {
-		if before[fd] == "" {
-			left = append(left, fd+" "+what)
-		}
-	}
-	if len(left) > 0 {
+	if left := opened(before); len(left) > 0 {
 		fmt.Println("descriptors left behind:", strings.Join(left, ", "))
 		return 1
 	}
 	return 0
+}
+
+// opened lists the descriptors that are open and were not before. What was open
+// then may have been closed since: a goroutine of an earlier test that was in a
+// Write on a connection when that was closed still held its descriptor.
+func opened(before map[string]string) (since []string) {
+	for fd, what := range descriptors() {
+		if before[fd] != what {
+			since = append(since, fd+" "+what)
+		}
+	}
+	return since
+}
+
+// wantOpened waits until so many descriptors are open that were not before.
+func wantOpened(t *testing.T, n int, before map[string]string) {
+	t.Helper()
+	if !settle(func() bool { return len(opened(before)) == n }) {
+		t.Errorf("%d descriptors were opened since and are open, want %d: %q", len(opened(before)), n, opened(before))
+	}
 }
 
 // settle waits until what other threads are still doing has made cond true.
