@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"net/netip"
 	"os"
 	"path/filepath"
 	"syscall"
@@ -146,19 +147,17 @@ func TestRetire(t *testing.T) {
 	n.mustHold(t, 0, 0)
 }
 
+// nobody listens there: the kernel gives that port to no other test.
+const nobody = "127.0.0.1:1"
+
 // TestNoServer: what goes wrong with a connection, and that nothing stays
 // counted.
 func TestNoServer(t *testing.T) {
-	closed, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	closed.Close()
 	for _, c := range []struct {
 		name, url string
 		want      error
 	}{
-		{"nobody listens", "http://" + closed.Addr().String(), syscall.ECONNREFUSED},
+		{"nobody listens", "http://" + nobody, syscall.ECONNREFUSED},
 		{"no such socket", "http+unix://" + filepath.Join(t.TempDir(), "none"), syscall.ENOENT},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -189,14 +188,9 @@ func TestNoServer(t *testing.T) {
 // TestSeveralAddresses: a name of which only one address listens works at every
 // try, whichever is next.
 func TestSeveralAddresses(t *testing.T) {
-	dead, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	dead.Close()
 	b := serve(t, "tcp", "127.0.0.1:0")
 	n := newNode(t, 1, farmOf(b.url(), nil))
-	both := []reactor.Address{{TCP: dead.Addr().(*net.TCPAddr).AddrPort()}, {TCP: b.Addr().(*net.TCPAddr).AddrPort()}}
+	both := []reactor.Address{{TCP: netip.MustParseAddrPort(nobody)}, {TCP: b.Addr().(*net.TCPAddr).AddrPort()}}
 	for range 4 {
 		n.server.addresses.Store(&both)
 		c, _ := n.borrow(t, 0)
