@@ -146,7 +146,8 @@ func TestHTTPS(t *testing.T) {
 		{"--insecure --no-keep-alive", "Connections opened:     6, "},
 		{"--cookies", "  TLS:                  6\n"}, // nobody vouches for the certificate
 	} {
-		args := append(strings.Fields(c.flag), "-n", "6", "-u", "2", server.URL)
+		// A slow machine takes seconds to find that nobody vouches for a certificate.
+		args := append(strings.Fields(c.flag), "--connect-timeout", "60s", "-n", "6", "-u", "2", server.URL)
 		if code, stdout, stderr := command(args...); code != 0 || !strings.Contains(stdout, c.want) {
 			t.Errorf("%s: exit code %d, no %q in\n%s%s", c.flag, code, c.want, stdout, stderr)
 		}

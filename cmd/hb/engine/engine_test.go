@@ -79,7 +79,7 @@ func newPlan(stages ...plan.Stage) *plan.Plan {
 	u := &url.URL{Scheme: "http", Host: "a", Path: "/a"}
 	return &plan.Plan{
 		Targets: []plan.Target{{Weight: 1, Method: "GET", URL: u}}, Stages: stages, Seed: 1,
-		KeepAlive: true, Timeout: 10 * time.Second, ConnectTimeout: time.Second,
+		KeepAlive: true, Timeout: time.Minute, ConnectTimeout: time.Minute,
 	}
 }
 
