@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"encoding/json"
-	"net"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -13,6 +12,7 @@ import (
 
 	"sluice/internal/admin"
 	"sluice/internal/config"
+	"sluice/internal/testkit"
 )
 
 // command runs a command line in this process.
@@ -229,14 +229,11 @@ func TestStatusOfSomethingElse(t *testing.T) {
 	}
 }
 
+// closedPort is an address that nobody listens on, and that the kernel gives to
+// no connection before the test uses it.
 func closedPort(t *testing.T) string {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer l.Close()
-	return l.Addr().String()
+	return "127.0.0.1:" + testkit.FreePort(t)
 }
 
 func TestReload(t *testing.T) {
