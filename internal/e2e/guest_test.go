@@ -175,6 +175,8 @@ func TestGuest(t *testing.T) {
 		{"a worker per node", workerPerNode},
 		{"one worker for the machine", workerPerMachine},
 		{"connections are steered", steered},
+		{"servers of the own node first", localServers},
+		{"requests are spilled to other nodes", localSpill},
 		{"workers share a limit", sharedLimit},
 		{"workers are killed under load", sharedLimitUnderLoad},
 		{"place moves a running server", placeMoves},
