@@ -61,6 +61,8 @@ var loopMetrics = []metric[segment.LoopStats]{
 		func(l *segment.LoopStats) float64 { return count(l.BusyNanos) / 1e9 }),
 	counter("sluice_server_connection_takeovers_total", "Connections to servers that one loop took over from another of its node.", workerLabels,
 		func(l *segment.LoopStats) float64 { return count(l.Takeovers) }),
+	counter("sluice_handed_over_connections_total", "Connections that the loop which accepted them gave to another of its worker, since that had clearly fewer.", workerLabels,
+		func(l *segment.LoopStats) float64 { return count(l.HandedOver) }),
 	gauge("sluice_held_requests", "Requests that wait for a permit now, by the worker of their client.", workerLabels,
 		func(l *segment.LoopStats) float64 { return level(l.Held) }),
 	counter("sluice_requests_local_total", "Requests sent to a server of the worker's own NUMA node, each try counted. Servers of no known node are not counted here, nor in the next two.", workerLabels,

@@ -109,6 +109,7 @@ type LoopStats struct {
 	LeftHeld     Counter              // requests whose client went away while they were held
 	Shed         [ShedCount]Counter   // connections refused at once because Sluice itself had too much to do, by cause
 	Crossings    Crossings            // requests sent to servers, each try counted, by where the server is
+	HandedOver   Counter              // connections accepted here and given to a sibling loop, which had fewer; they are in its Accepted
 	Duration     Histogram            // request head complete to last response byte handed to the kernel
 	Wait         Histogram            // time held, of all requests that were held, however it ended
 }

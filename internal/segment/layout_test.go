@@ -31,7 +31,7 @@ func TestLayoutGolden(t *testing.T) {
 		{"Learned", learnStride, 128},
 		{"LineStats", lineStride, 64},
 		{"LoopStats", loopStride, 3904},
-		{"LoopStats.Duration", int(unsafe.Offsetof(l.Duration)), 392},
+		{"LoopStats.Duration", int(unsafe.Offsetof(l.Duration)), 400},
 		{"ServerStats", serverStride, 3712},
 		{"ServerStats.Response", int(unsafe.Offsetof(s.Response)), 88},
 		{"buckets", Buckets, 218},

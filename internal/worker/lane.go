@@ -3,6 +3,7 @@ package worker
 import (
 	"log/slog"
 	"net/netip"
+	"sync/atomic"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -29,6 +30,11 @@ type lane struct {
 	log       *accesslog.Log
 	shedder   *shedder
 	listeners map[int]*listening // by descriptor
+	draining  bool
+
+	siblings []*lane      // all of the worker, this one too; immutable
+	unlooked int          // connections to come before the next look at them
+	arriving atomic.Int64 // connections that siblings have handed over, and that are not here yet; any goroutine
 }
 
 // listening is a listening socket that this lane serves. A reload may give it
@@ -118,7 +124,7 @@ func (l *lane) listen(fd int, as *proxy.Listener) {
 	on := &listening{as: as}
 	var err error
 	on.Listener, err = l.loop.Listen(fd, func(c *reactor.Conn) {
-		if !l.refuse(c) {
+		if !l.refuse(c) && !l.handOver(c, on.as) {
 			l.proxy.Serve(c, c.Peer(), on.as)
 		}
 	})
@@ -131,6 +137,7 @@ func (l *lane) listen(fd int, as *proxy.Listener) {
 
 // drain takes what is queued, accepts no more, and has the sessions end.
 func (l *lane) drain() {
+	l.draining = true
 	for fd, ln := range l.listeners {
 		ln.Close()
 		delete(l.listeners, fd)

@@ -122,6 +122,7 @@ func (t *traffic) start(s *spec.Spec) error {
 	pools := make([]*upstream.Pool, len(t.lanes))
 	for i, l := range t.lanes {
 		pools[i] = l.pool
+		l.siblings = t.lanes
 	}
 	upstream.Join(pools)
 	t.shedder.start(stats)
@@ -184,7 +185,7 @@ func (t *traffic) Drain(limit time.Duration) {
 
 func (t *traffic) connections() (n int64) {
 	for _, l := range t.lanes {
-		n += l.stats.Connections.Load()
+		n += l.load()
 	}
 	return n
 }
