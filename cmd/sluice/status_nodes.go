@@ -90,7 +90,7 @@ func shareText(part, rest int64) string {
 
 // memoryByWorker has a column for each node that has memory of some worker.
 func memoryByWorker(n *admin.Nodes) *table {
-	titles := ">WORKER >PID >NODE CPUS >LOOPS STATE >BUSY"
+	titles := ">WORKER >PID >NODE CPUS >LOOPS >AWAY STATE >BUSY"
 	var on []int
 	for _, one := range n.Nodes {
 		if one.MemoryBytes > 0 {
@@ -100,7 +100,7 @@ func memoryByWorker(n *admin.Nodes) *table {
 	}
 	t := newTable(titles)
 	for _, w := range n.Workers {
-		cells := []string{whole(w.Index), whole(w.PID), topology.FormatCPUs(w.Nodes), topology.FormatCPUs(w.CPUs), whole(w.Loops), w.State, percent(w.Utilisation)}
+		cells := []string{whole(w.Index), whole(w.PID), topology.FormatCPUs(w.Nodes), topology.FormatCPUs(w.CPUs), whole(w.Loops), whole(w.Away), w.State, percent(w.Utilisation)}
 		for _, id := range on {
 			cell := "-"
 			if i := slices.IndexFunc(w.Memory, func(m admin.NodeMemory) bool { return m.Node == id }); i >= 0 {

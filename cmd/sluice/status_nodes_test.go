@@ -20,7 +20,7 @@ func someNodes() *admin.Nodes {
 			{NodeStatus: admin.NodeStatus{Node: 2}},
 		},
 		Workers: []admin.WorkerReport{
-			{Index: 0, PID: 101, Node: 0, Nodes: []int{0}, CPUs: []int{0, 1, 2, 3}, Loops: 4, State: "serving", Utilisation: 0.61,
+			{Index: 0, PID: 101, Node: 0, Nodes: []int{0}, CPUs: []int{0, 1, 2, 3}, Loops: 4, State: "serving", Utilisation: 0.61, Away: 1,
 				Memory: []admin.NodeMemory{{Node: 0, Bytes: 11 << 20}, {Node: 1, Bytes: 1 << 20}}},
 			{Index: 1, Node: 1, Nodes: []int{1, 2}, CPUs: []int{4, 6}, Loops: 2, State: "restarting"},
 		},
@@ -32,9 +32,9 @@ const nodesTables = `NODE  WORKERS  LOOPS  CONNS  ACTIVE  REQUESTS  REQ/S  BUSY 
    1        1      2      0       0         0      0    0%   1 MiB      -       -
    2        0      0      0       0         0      0    0%     0 B      -       -
 
-WORKER  PID  NODE  CPUS  LOOPS  STATE       BUSY  ON-NODE-0  ON-NODE-1
-     0  101     0  0-3       4  serving      61%     11 MiB      1 MiB
-     1    0   1-2  4,6       2  restarting    0%          -          -
+WORKER  PID  NODE  CPUS  LOOPS  AWAY  STATE       BUSY  ON-NODE-0  ON-NODE-1
+     0  101     0  0-3       4     1  serving      61%     11 MiB      1 MiB
+     1    0   1-2  4,6       2     0  restarting    0%          -          -
 
 `
 

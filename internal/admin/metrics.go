@@ -127,6 +127,16 @@ var processMetrics = []metric[WorkerStatus]{
 		func(w *WorkerStatus) float64 { return float64(w.Process.MemoryBytes) }),
 }
 
+// roamMetrics are how loops left their worker's CPUs (workers.affinity: soft).
+var roamMetrics = []metric[segment.WorkerStats]{
+	counter("sluice_loops_let_out_total", "Times that a loop was allowed on CPUs of other workers, since its own were full and those idle.", workerLabels,
+		func(s *segment.WorkerStats) float64 { return float64(s.LetOut.Load()) }),
+	counter("sluice_loops_called_back_total", "Times that such a loop was called back to its worker's CPUs.", workerLabels,
+		func(s *segment.WorkerStats) float64 { return float64(s.CalledBack.Load()) }),
+	gauge("sluice_loops_away", "Loops that are allowed on CPUs of other workers now.", workerLabels,
+		func(s *segment.WorkerStats) float64 { return float64(s.Away.Load()) }),
+}
+
 // What does not fit the tables.
 var (
 	descBuild = prometheus.NewDesc("sluice_build_info", "1, with the version of the running binary.", []string{"version"}, nil)
@@ -154,6 +164,7 @@ func (c collector) Describe(to chan<- *prometheus.Desc) {
 	describe(to, loopMetrics)
 	describe(to, serverMetrics)
 	describe(to, processMetrics)
+	describe(to, roamMetrics)
 	describeLimits(to)
 }
 
@@ -180,6 +191,7 @@ func (c collector) worker(to chan<- prometheus.Metric, w WorkerView, totals *seg
 	process := newWorker(w, totals, rate{})
 	collect(to, processMetrics, &process, labels)
 	collect(to, loopMetrics, totals, labels)
+	collect(to, roamMetrics, c.view.Segment().Worker(w.Index), labels)
 	to <- histogram(descDuration, &totals.Duration, labels)
 	collectHeld(to, totals, labels)
 	memory, _ := memoryOf(w.PID) // what is unknown has no line

@@ -62,6 +62,10 @@ func scrape(t *testing.T, v *fakeView) string {
 func TestMetricsTellTheSegment(t *testing.T) {
 	v := newFakeView(t)
 	v.work()
+	roaming := v.segment.Worker(1)
+	roaming.LetOut.Store(9)
+	roaming.CalledBack.Store(7)
+	roaming.Away.Store(2)
 	lines := strings.Split(scrape(t, v), "\n")
 	for _, want := range []string{
 		`sluice_build_info{version="1.2.3"} 1`,
@@ -89,6 +93,10 @@ func TestMetricsTellTheSegment(t *testing.T) {
 		`sluice_worker_serving{node="0",worker="0"} 1`,
 		`sluice_worker_loops{node="0",worker="0"} 2`,
 		`sluice_worker_restarts_total{node="1",worker="1"} 3`,
+		`sluice_loops_let_out_total{node="1",worker="1"} 9`,
+		`sluice_loops_called_back_total{node="1",worker="1"} 7`,
+		`sluice_loops_away{node="1",worker="1"} 2`,
+		`sluice_loops_away{node="0",worker="0"} 0`,
 		`sluice_server_requests_total{farm="app",server="http://127.0.0.1:9001"} 0`,
 		`sluice_server_requests_total{farm="app",server="http://127.0.0.1:9002"} 380`,
 		`sluice_server_failures_total{farm="app",server="http://127.0.0.1:9002"} 12`,

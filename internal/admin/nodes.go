@@ -12,6 +12,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"sluice/internal/process"
+	"sluice/internal/segment"
 )
 
 // Nodes is what GET /nodes answers, and `sluice status --nodes` prints. Units are
@@ -45,8 +46,11 @@ type WorkerReport struct {
 	CPUs        []int        `json:"cpus"`
 	Loops       int          `json:"loops"`
 	State       string       `json:"state"`
-	Utilisation float64      `json:"utilisation"`      // as in Traffic
-	Memory      []NodeMemory `json:"memory,omitempty"` // by node, ascending; none: unknown
+	Utilisation float64      `json:"utilisation"`       // as in Traffic
+	Away        int64        `json:"loops_away"`        // loops that may run on other workers' CPUs now
+	LetOut      int64        `json:"loops_let_out"`     // times that one was let out
+	CalledBack  int64        `json:"loops_called_back"` // and called back
+	Memory      []NodeMemory `json:"memory,omitempty"`  // by node, ascending; none: unknown
 }
 
 // NodeMemory is a worker's memory on one node.
@@ -102,7 +106,9 @@ func (p pages) nodes(w http.ResponseWriter, _ *http.Request) {
 			report.MemoryUnknown = err.Error()
 		}
 		statuses = append(statuses, status)
-		report.Workers = append(report.Workers, newWorkerReport(v, status, memory))
+		worker := newWorkerReport(v, status, memory)
+		worker.roamed(p.view.Segment().Worker(v.Index))
+		report.Workers = append(report.Workers, worker)
 	}
 	report.sum(newNodes(statuses))
 	w.Header().Set("Content-Type", "application/json")
@@ -116,6 +122,11 @@ func newWorkerReport(v WorkerView, s WorkerStatus, memory map[int]int64) WorkerR
 		Index: v.Index, PID: v.PID, Node: v.Node, Nodes: v.Nodes, CPUs: v.CPUs, Loops: v.Loops, State: v.State,
 		Utilisation: s.Utilisation, Memory: nodeMemory(v, memory),
 	}
+}
+
+// roamed adds how loops left the worker's CPUs.
+func (w *WorkerReport) roamed(s *segment.WorkerStats) {
+	w.Away, w.LetOut, w.CalledBack = s.Away.Load(), s.LetOut.Load(), s.CalledBack.Load()
 }
 
 // sum adds the workers' memory to their nodes. A node on which there is only

@@ -95,12 +95,18 @@ func TestNodesPage(t *testing.T) {
 	v.work()
 	v.workers[0].Nodes, v.workers[1].Nodes = []int{0}, []int{1}
 	v.workers[1].PID = 0 // died
+	v.segment.Worker(0).LetOut.Store(5)
+	v.segment.Worker(0).CalledBack.Store(4)
+	v.segment.Worker(0).Away.Store(1)
 	var got Nodes
 	if body := request(v, "GET", "/nodes").Body.Bytes(); json.Unmarshal(body, &got) != nil {
 		t.Fatalf("%s", body)
 	}
 	if len(got.Workers) != 2 || got.Workers[0].PID != os.Getpid() || got.Nodes[0].Requests != 200 || got.Nodes[1].Loops != 2 {
 		t.Errorf("%+v", got)
+	}
+	if w := got.Workers[0]; w.LetOut != 5 || w.CalledBack != 4 || w.Away != 1 {
+		t.Errorf("5 loops were let out, 4 called back, 1 is away: %+v", w)
 	}
 	if len(got.Workers[1].Memory) != 0 {
 		t.Errorf("a worker that is dead has memory: %+v", got.Workers[1])

@@ -82,19 +82,16 @@ func checkBounds[T cmp.Ordered](k *checker, show func(T) string, bounds []bound[
 	}
 }
 
-// oneOf checks a word. Words of later are those that another version will know.
-func (k *checker) oneOf(path, value string, words []string, later ...string) {
-	switch {
-	case slices.Contains(words, value):
-	case slices.Contains(later, value):
-		k.add(path, value, problem{"not supported by this version yet", "write " + list(words, "or")})
-	default:
-		p := problem{rule: "must be " + list(words, "or")}
-		if near, ok := nearest(value, words); ok {
-			p.cure = "did you mean " + quote(near) + "?"
-		}
-		k.add(path, value, p)
+// oneOf checks a word.
+func (k *checker) oneOf(path, value string, words []string) {
+	if slices.Contains(words, value) {
+		return
 	}
+	p := problem{rule: "must be " + list(words, "or")}
+	if near, ok := nearest(value, words); ok {
+		p.cure = "did you mean " + quote(near) + "?"
+	}
+	k.add(path, value, p)
 }
 
 func (k *checker) log() {

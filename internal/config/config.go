@@ -29,7 +29,7 @@ type Config struct {
 // Workers says how many listener processes run and where (DESIGN §5).
 type Workers struct {
 	Per      string `yaml:"per" json:"per"`           // node | cluster | machine | a number of workers
-	Affinity string `yaml:"affinity" json:"affinity"` // hard | none
+	Affinity string `yaml:"affinity" json:"affinity"` // hard | soft | none
 	Memory   string `yaml:"memory" json:"memory"`     // prefer | bind | default
 	Loops    int    `yaml:"loops" json:"loops"`       // per worker; 0: one per CPU of it
 	Reserve  string `yaml:"reserve" json:"reserve"`   // none | cpu | sibling: what no worker uses, so that interrupts have it

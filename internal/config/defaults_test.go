@@ -126,7 +126,7 @@ func randomConfig(r *rand.Rand) *Config {
 	pick := func(from ...string) string { return from[r.IntN(len(from))] }
 	span := func() Duration { return minWait + Duration(r.Int64N(int64(maxWait-minWait))) }
 	size := func(least, most int64) Size { return Size(least + r.Int64N(most-least+1)) }
-	c.Workers = Workers{pick("node", "cluster", "machine", "1", "64"), pick("hard", "none"), pick("prefer", "bind", "default"), r.IntN(maxLoops + 1),
+	c.Workers = Workers{pick("node", "cluster", "machine", "1", "64"), pick("hard", "soft", "none"), pick("prefer", "bind", "default"), r.IntN(maxLoops + 1),
 		pick("none", "cpu", "sibling"), pick("", "0", "0-7,16", "3,1,8-8191"), pick("", "0", "0-1,1023")}
 	c.Admin = Admin{pick("off", "unix:/run/a b's \"sock\"", "[::1]:9", "localhost:0"), r.IntN(2) == 0}
 	c.Log.Access.Path = pick("off", "stdout", "/var/log/é: #1", "./${x}", "~/$${y}.log", "/- a", "./true", "/!x,&y*z")

@@ -12,7 +12,7 @@ func (k *checker) workers() {
 	if !isWorkers(w.Per) {
 		k.oneOf("workers.per", w.Per, []string{"node", "cluster", "machine", "a number of workers from 1 to " + strconv.Itoa(maxWorkers)})
 	}
-	k.oneOf("workers.affinity", w.Affinity, []string{"hard", "none"}, "soft")
+	k.oneOf("workers.affinity", w.Affinity, []string{"hard", "soft", "none"})
 	k.oneOf("workers.memory", w.Memory, []string{"prefer", "bind", "default"})
 	k.oneOf("workers.reserve", w.Reserve, []string{"none", "cpu", "sibling"})
 	checkBounds(k, strconv.Itoa, []bound[int]{{"workers.loops", w.Loops, 0, maxLoops}})

@@ -64,7 +64,10 @@ type WorkerStats struct {
 	// Written by the worker while it lives, by the supervisor once it is dead.
 	State      atomic.Int64 // a WorkerState
 	Generation atomic.Int64 // of the configuration that it serves, from 1; 0: none yet
-	_          [cacheLine - 2*8]byte
+	LetOut     atomic.Int64 // loops allowed on other workers' CPUs (workers.affinity: soft); a counter
+	CalledBack atomic.Int64 // of these, allowed on their own CPUs alone again; a counter, and less by those of workers that died
+	Away       atomic.Int64 // loops that are let out now
+	_          [cacheLine - 5*8]byte
 }
 
 // WorkerState says what a worker does.

@@ -24,6 +24,7 @@ func TestLayoutGolden(t *testing.T) {
 		{"header", int(unsafe.Sizeof(h)), 64},
 		{"WorkerStats", workerStride, 128},
 		{"WorkerStats.State", int(unsafe.Offsetof(w.State)), 64},
+		{"WorkerStats.Away", int(unsafe.Offsetof(w.Away)), 96},
 		{"Gate", gateStride, 64},
 		{"serverEntry", entryStride, 256},
 		{"serverEntry.Name", int(unsafe.Offsetof(e.Name)), 16},

@@ -18,6 +18,7 @@ type Spec struct {
 	Nodes      []int          `json:"nodes"`      // all that it has CPUs of: servers there are its own
 	CPUs       []int          `json:"cpus"`       // loop i runs on CPUs[i % len]
 	Pin        bool           `json:"pin"`        // pin loops to their CPUs
+	Overflow   []int          `json:"overflow"`   // CPUs that loops may go to as well while CPUs are full; none: they stay
 	Loops      int            `json:"loops"`
 	Listeners  []Listener     `json:"listeners"`
 	Bells      []int          `json:"bells"` // eventfds: Bells[i] wakes worker i; in the message indexes, as Listener.Sockets

@@ -156,6 +156,7 @@ func (e *edition) specFor(w placement.Worker, b bells, build string) (*parcel, e
 		Nodes:      w.Nodes,
 		CPUs:       w.CPUs,
 		Pin:        w.Pin,
+		Overflow:   w.Overflow,
 		Loops:      w.Loops,
 		Servers:    e.servers,
 		Config:     e.config,

@@ -91,6 +91,7 @@ func (s *Supervisor) describe(m *member) {
 	}
 	w.State.Store(int64(m.state))
 	w.Generation.Store(0)
+	w.Away.Store(0)
 	if w.PID.Swap(0) != 0 {
 		s.regulator.GiveBack(m.place.Index)
 		s.shared.ResetGauges(m.place.Index)

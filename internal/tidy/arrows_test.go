@@ -34,7 +34,7 @@ var arrows = []row{
 	{"internal/supervisor", to("admin", "admission/limit", "admission/regulator", "affinity", "config", "homes", "placement", "segment", "spec", "topology"), "processes and sockets: no traffic"},
 	{"internal/admin", to("config", "process", "segment", "spec"), "what an operator sees: reads the segment, knows no worker"},
 
-	{"internal/worker", to("accesslog", "admission", "affinity", "config", "proxy", "reactor", "segment", "spec", "upstream"), "the only one that knows all of traffic"},
+	{"internal/worker", to("accesslog", "admission", "affinity", "affinity/spread", "config", "proxy", "reactor", "segment", "spec", "upstream"), "the only one that knows all of traffic"},
 	{"internal/proxy", to("accesslog", "admission", "admission/gate", "admission/queue", "config", "http1", "message", "reactor", "route", "segment", "upstream"), "one exchange: the numbered steps"},
 	{"internal/admission", to("admission/gate", "admission/queue", "segment", "upstream"), "who may go to which server now: knows no message"},
 	{"internal/upstream", to("config", "reactor", "segment"), "servers and their connections: bytes, no messages"},
@@ -50,6 +50,7 @@ var arrows = []row{
 	{"internal/admission/limit", nil, "a pure controller: no clock, no queue, no configuration"},
 	{"internal/admission/queue", nil, "who waits and who is next: no clock, no lock, no limit"},
 	{"internal/affinity", to("placement", "topology"), "applies a plan"},
+	{"internal/affinity/spread", nil, "when loops may leave their CPUs: pure"},
 	{"internal/place", to("placement", "process", "topology"), "moves running processes: told how, so that a test can pretend"},
 	{"internal/tune", to("placement", "process", "topology"), "plans for network cards, and writes that"},
 	{"internal/placement", to("topology"), "makes a plan"},

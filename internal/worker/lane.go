@@ -21,6 +21,7 @@ import (
 // lane is one loop with all that belongs to it. Loop only, once it runs.
 type lane struct {
 	index     int
+	thread    atomic.Int64 // number of the loop's thread; 0: it does not run yet
 	loop      *reactor.Loop
 	pool      *upstream.Pool
 	desk      *admission.Desk
@@ -47,15 +48,7 @@ type listening struct {
 // newLane makes loop i of the worker that s describes.
 func newLane(shared *segment.Segment, office *admission.Office, s *spec.Spec, i int) (*lane, error) {
 	l := &lane{index: i, stats: shared.Loop(s.Worker, i), listeners: map[int]*listening{}}
-	options := reactor.Options{Observe: l.observe, Panicked: l.panicked}
-	if s.Pin && len(s.CPUs) > 0 {
-		cpu := s.CPUs[i%len(s.CPUs)]
-		options.Pin = func() {
-			if err := affinity.PinThread(cpu); err != nil {
-				slog.Warn("a loop runs unpinned", "loop", i, "cpu", cpu, "error", err)
-			}
-		}
-	}
+	options := reactor.Options{Observe: l.observe, Panicked: l.panicked, Pin: func() { l.settle(s) }}
 	var err error
 	if l.loop, err = reactor.New(options); err != nil {
 		return nil, err
@@ -65,6 +58,19 @@ func newLane(shared *segment.Segment, office *admission.Office, s *spec.Spec, i 
 	l.desk = office.NewDesk(stats, monotonic()-l.loop.Clock())
 	l.proxy = proxy.New(l.loop, l.pool, l.desk, l.stats, proxy.Place{Worker: s.Worker, Node: s.Node, Loop: i})
 	return l, nil
+}
+
+// settle is what the loop's thread does first: it says its number, and goes to its
+// CPU.
+func (l *lane) settle(s *spec.Spec) {
+	l.thread.Store(int64(unix.Gettid()))
+	if !s.Pin || len(s.CPUs) == 0 {
+		return
+	}
+	cpu := s.CPUs[l.index%len(s.CPUs)]
+	if err := affinity.PinThread(cpu); err != nil {
+		slog.Warn("a loop runs unpinned", "loop", l.index, "cpu", cpu, "error", err)
+	}
 }
 
 // monotonic reads the clock that all processes of the machine share,

@@ -11,6 +11,7 @@ import (
 
 	"sluice/internal/accesslog"
 	"sluice/internal/admission"
+	"sluice/internal/affinity/spread"
 	"sluice/internal/config"
 	"sluice/internal/proxy"
 	"sluice/internal/reactor"
@@ -27,6 +28,7 @@ type traffic struct {
 	servers *upstream.Servers
 	lines   *admission.Lines // touched on the first lane's loop only
 	shedder *shedder
+	roamer  *roamer // nil if loops stay on the worker's CPUs
 	lanes   []*lane
 	log     *accesslog.Log
 	logged  config.AccessLog // what log was opened for
@@ -126,7 +128,20 @@ func (t *traffic) start(s *spec.Spec) error {
 	}
 	upstream.Join(pools)
 	t.shedder.start(stats)
+	if len(s.Overflow) > 0 {
+		t.roamer = newRoamer(spread.New(s.CPUs, s.Overflow, s.Loops), t.shared.Worker(t.index), thisMachine(), t.threads)
+		t.roamer.start()
+	}
 	return t.answer(s.Bells[s.Worker])
+}
+
+// threads are the numbers of the loops' threads.
+func (t *traffic) threads() []int {
+	threads := make([]int, len(t.lanes))
+	for i, l := range t.lanes {
+		threads[i] = int(l.thread.Load())
+	}
+	return threads
 }
 
 // answer has the worker look after its lines whenever its bell is rung.
@@ -198,6 +213,7 @@ func (t *traffic) Close() {
 	t.once.Do(func() {
 		close(t.closing)
 		t.shedder.close()
+		t.roamer.close()
 		for _, l := range t.lanes {
 			l.loop.Close()
 		}
