@@ -177,6 +177,7 @@ func TestGuest(t *testing.T) {
 		{"connections are steered", steered},
 		{"servers of the own node first", localServers},
 		{"requests are spilled to other nodes", localSpill},
+		{"loops roam", loopsRoam},
 		{"workers share a limit", sharedLimit},
 		{"workers are killed under load", sharedLimitUnderLoad},
 		{"place moves a running server", placeMoves},
