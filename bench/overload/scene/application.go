@@ -39,7 +39,7 @@ func findBest(ctx context.Context, r *Rig, p *play, s *outcome.Scene) error {
 	best, most := 0, 0.0
 	for _, n := range appLimits {
 		trial := *p
-		trial.turn = settled("")
+		trial.turn = settled("", 1)
 		round, err := r.give(ctx, trial, contender.Fixed(n))
 		if err != nil {
 			return err

@@ -58,7 +58,7 @@ func plays() []play {
 		{
 			name: "three", title: "three Sluices before one backend, with a third of the users each",
 			backend: model("-curve", blog), contenders: []contender.Contender{contender.Fixed(blogBest), contender.Three()},
-			turn: settled(""), judge: judgeThree,
+			turn: settled("", shareIn), judge: judgeThree,
 		},
 		lying("error", "error:0.2", "a fifth of the answers is a fast 500", contender.Asks{}),
 		lying("quiet", "quiet:0.2", "a fifth of the answers is a fast 200 that means failure, as a rule says", contender.Asks{Failures: "X-Status: degraded"}),
@@ -72,7 +72,7 @@ func lying(name, lie, title string, asks contender.Asks) play {
 	return play{
 		name: name, title: title, backend: model("-curve", blog), asks: asks,
 		contenders: []contender.Contender{contender.Fixed(blogBest), contender.Learning},
-		turn:       settled("lie=" + lie),
+		turn:       settled("lie="+lie, 1),
 		judge: func(_ *Rig, s *outcome.Scene) {
 			s.Check("work done ÷ "+contender.Fixed(blogBest).Name, nearBest, 0, s.Ratio(contender.Adaptive, contender.Fixed(blogBest).Name, worked))
 		},
@@ -99,6 +99,7 @@ const (
 	regainSeconds = 15
 	hangSeconds   = 5 // "recovers within seconds"
 	fair          = 0.2
+	shareIn       = 3 // times the time to settle: proxies that know nothing of each other become equal slowly
 )
 
 var (

@@ -280,14 +280,14 @@ func divided(reports []drive.Report, cut drive.Cut) outcome.Round {
 	return round
 }
 
-// settled measures with all users after they have been there for a while, with the
-// backend as the order says; empty: as it is.
-func settled(order string) turn {
+// settled measures with all users after they have been there for so many times the
+// time to settle, with the backend as the order says; empty: as it is.
+func settled(order string, times time.Duration) turn {
 	return turn{
 		func(ctx context.Context, r *Rig, s *stage) (outcome.Round, error) {
-			return r.hold(ctx, s, r.Load.Settle, order)
+			return r.hold(ctx, s, times*r.Load.Settle, order)
 		},
-		func(l Load) time.Duration { return l.measured(l.Settle) },
+		func(l Load) time.Duration { return l.measured(times * l.Settle) },
 	}
 }
 

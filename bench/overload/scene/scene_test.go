@@ -97,7 +97,7 @@ func TestDivided(t *testing.T) {
 func TestExpected(t *testing.T) {
 	r := &Rig{Rounds: 3, Load: Load{From: 10, To: 250, Step: 10, Every: 10 * time.Second, Hold: 20 * time.Second, Settle: 50 * time.Second, Phase: 45 * time.Second}}
 	want := map[string]time.Duration{
-		"blog": 14 * 290 * time.Second, "three": 6 * 80 * time.Second, "shift": 4 * 140 * time.Second, "hang": 3 * 110 * time.Second,
+		"blog": 14 * 290 * time.Second, "three": 6 * 180 * time.Second, "shift": 4 * 140 * time.Second, "hang": 3 * 110 * time.Second,
 	}
 	for _, p := range plays() {
 		if w, ok := want[p.name]; ok && r.expected(p) != w {
