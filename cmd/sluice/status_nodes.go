@@ -70,10 +70,11 @@ func printNodes(w io.Writer, n *admin.Nodes) error {
 }
 
 func trafficByNode(n *admin.Nodes) *table {
-	t := newTable(">NODE >WORKERS >LOOPS >CONNS >ACTIVE >REQUESTS >REQ/S >BUSY >MEMORY >LOCAL >REMOTE")
+	t := newTable(">NODE >WORKERS >LOOPS >CONNS >ACTIVE >REQUESTS >REQ/S >OWN-SERVERS >SPILLED >BUSY >MEMORY >LOCAL >REMOTE")
 	for _, one := range n.Nodes {
 		t.add(node(one.Node), whole(len(one.Workers)), whole(one.Loops), whole(one.Connections), whole(one.Active), whole(one.Requests),
-			perSecond(one.RequestsPerSecond), percent(one.Utilisation), bytesText(one.MemoryBytes),
+			perSecond(one.RequestsPerSecond), shareText(int64(one.Crossings.Local), int64(one.Crossings.Remote)), whole(one.Crossings.Spilled),
+			percent(one.Utilisation), bytesText(one.MemoryBytes),
 			shareText(one.LocalBytes, one.RemoteBytes), shareText(one.RemoteBytes, one.LocalBytes))
 	}
 	return t

@@ -12,7 +12,8 @@ import (
 
 // someNodes are two nodes with a worker each, and one with memory only.
 func someNodes() *admin.Nodes {
-	busy := admin.Traffic{Connections: 1204, Active: 104, Requests: 50_000, RequestsPerSecond: 812.4, Utilisation: 0.61}
+	busy := admin.Traffic{Connections: 1204, Active: 104, Requests: 50_000, RequestsPerSecond: 812.4, Utilisation: 0.61,
+		Crossings: admin.Crossings{Local: 45_000, Remote: 5000, Spilled: 4800}}
 	return &admin.Nodes{
 		Nodes: []admin.NodeReport{
 			{NodeStatus: admin.NodeStatus{Node: 0, Workers: []int{0}, Loops: 4, Traffic: busy}, MemoryBytes: 12 << 20, LocalBytes: 11 << 20, RemoteBytes: 1 << 20},
@@ -27,10 +28,10 @@ func someNodes() *admin.Nodes {
 	}
 }
 
-const nodesTables = `NODE  WORKERS  LOOPS  CONNS  ACTIVE  REQUESTS  REQ/S  BUSY  MEMORY  LOCAL  REMOTE
-   0        1      4   1204     104     50000    812   61%  12 MiB    92%      8%
-   1        1      2      0       0         0      0    0%   1 MiB      -       -
-   2        0      0      0       0         0      0    0%     0 B      -       -
+const nodesTables = `NODE  WORKERS  LOOPS  CONNS  ACTIVE  REQUESTS  REQ/S  OWN-SERVERS  SPILLED  BUSY  MEMORY  LOCAL  REMOTE
+   0        1      4   1204     104     50000    812          90%     4800   61%  12 MiB    92%      8%
+   1        1      2      0       0         0      0            -        0    0%   1 MiB      -       -
+   2        0      0      0       0         0      0            -        0    0%     0 B      -       -
 
 WORKER  PID  NODE  CPUS  LOOPS  AWAY  STATE       BUSY  ON-NODE-0  ON-NODE-1
      0  101     0  0-3       4     1  serving      61%     11 MiB      1 MiB

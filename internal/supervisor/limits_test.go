@@ -109,6 +109,68 @@ func TestLimitsOverReloads(t *testing.T) {
 	})
 }
 
+// So with the nodes of servers: those of the next configuration are known before
+// any worker hears of it, and those of the last again after a refusal.
+func TestHomesOverReloads(t *testing.T) {
+	play(t, 2, func(st *stage) {
+		st.run()
+		st.forget()
+		homes := func() (text string) {
+			for slot := range 3 {
+				text += fmt.Sprint(" ", st.s.shared.Home(slot).Node())
+			}
+			return text
+		}
+		on := func(nodes ...config.Node) *config.Config {
+			cfg := farm([]int{1, 2, 3}[:len(nodes)]...)
+			for i, n := range nodes {
+				cfg.Farms[0].Servers[i].Node = n
+			}
+			return cfg
+		}
+		st.answer = func(w, _ int, m *spec.Message) string {
+			if m == nil || m.Kind != spec.KindSpec || w != 1 {
+				return ""
+			}
+			st.note("w1.1", "sees"+homes())
+			if len(m.Spec.Servers) == 3 {
+				return "refuse"
+			}
+			return ""
+		}
+		for _, step := range []struct {
+			cfg  *config.Config
+			want string // nodes afterwards
+		}{
+			{on("0"), " 0 -1 -1"},
+			{on("5", "0"), " -1 0 -1"},       // there is no node 5
+			{on("0", "off", "0"), " -1 0 0"}, // refused; slot 2 has no server
+			{on("off", "0"), " -1 0 0"},
+		} {
+			st.next(step.cfg, nil)
+			st.s.Reload()
+			if homes() != step.want {
+				st.Errorf("nodes%s, want%s", homes(), step.want)
+			}
+		}
+		st.expect(`0s w0.1 gets spec 2
+			0s w0.1 gets spec 3
+			0s w0.1 gets spec 4
+			0s w0.1 gets spec 3
+			0s w0.1 gets spec 5
+			0s w1.1 gets spec 2
+			0s w1.1 sees 0 -1 -1
+			0s w1.1 gets spec 3
+			0s w1.1 sees -1 0 -1
+			0s w1.1 gets spec 4
+			0s w1.1 sees 0 -1 0
+			0s w1.1 gets spec 3
+			0s w1.1 sees -1 0 0
+			0s w1.1 gets spec 5
+			0s w1.1 sees -1 0 0`)
+	})
+}
+
 // The limits are kept while Sluice runs: a figure that a worker writes is followed.
 // What is shown can be had when all is over.
 func TestLimitsAreKept(t *testing.T) {

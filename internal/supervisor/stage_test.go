@@ -21,6 +21,7 @@ import (
 	"sluice/internal/placement"
 	"sluice/internal/segment"
 	"sluice/internal/spec"
+	"sluice/internal/topology"
 )
 
 // stage plays a supervisor with workers that are goroutines, in virtual time. What
@@ -60,7 +61,7 @@ func play(t *testing.T, workers int, scene func(*stage)) {
 		for i := range places {
 			places[i] = placement.Worker{Index: i, Node: i, CPUs: []int{i}, Loops: 1}
 		}
-		s, err := assemble(Options{Load: st.load, Build: "test"}, st.config, places, nil, new(slog.LevelVar))
+		s, err := assemble(Options{Load: st.load, Build: "test"}, st.config, places, []topology.Node{{ID: 0}}, new(slog.LevelVar))
 		if err != nil {
 			t.Fatal(err)
 		}
