@@ -43,7 +43,7 @@ var loopMetrics = []metric[segment.LoopStats]{
 		func(l *segment.LoopStats) float64 { return level(l.Idle) }),
 	counter("sluice_requests_total", "Requests whose head was read.", workerLabels,
 		func(l *segment.LoopStats) float64 { return count(l.Requests) }),
-	gauge("sluice_active_requests", "Requests in progress: head read, response not yet handed to the kernel in full.", workerLabels,
+	gauge("sluice_active_requests", "Requests in progress: head read, response not yet handed to the kernel in full. Held ones too.", workerLabels,
 		func(l *segment.LoopStats) float64 { return level(l.Active) }),
 	counter("sluice_client_received_bytes_total", "Bytes read from clients.", workerLabels,
 		func(l *segment.LoopStats) float64 { return count(l.BytesIn) }),

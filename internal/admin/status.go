@@ -65,7 +65,7 @@ type Traffic struct {
 	Connections       int64     `json:"connections"` // open now
 	Idle              int64     `json:"idle"`        // of these, between requests
 	Active            int64     `json:"active"`      // requests in progress
-	Held              int64     `json:"held"`        // of these, waiting for a permit
+	Held              int64     `json:"held"`        // of these, waiting for a permit; the others are at a server, or their client is sending or reading
 	Accepted          uint64    `json:"accepted"`    // connections
 	Requests          uint64    `json:"requests"`
 	BusySeconds       float64   `json:"busy_seconds"`        // all loops together, not asleep

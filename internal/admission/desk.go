@@ -37,6 +37,9 @@ func (o *Office) NewDesk(account func(slot int) *segment.ServerStats, offset int
 	return &Desk{gates: o.Gates, account: account, offset: offset, worker: 1 << o.Worker, ring: o.Ring}
 }
 
+// Limited reports whether the server may have only so many permits.
+func (d *Desk) Limited(s *upstream.Server) bool { return d.gates(s.Slot).Limit.Load() != 0 }
+
 // Permit is leave for one request to be at one server. The zero Permit is none.
 type Permit struct {
 	gate.Permit

@@ -345,13 +345,13 @@ func (s *guested) killBusy() (all, atServer int) {
 	s.page("/status", &st)
 	victim := st.Workers[0]
 	for _, w := range st.Workers {
-		if w.Active > victim.Active {
+		if w.Active-w.Held > victim.Active-victim.Held {
 			victim = w
 		}
 	}
 	s.t.Logf("of the workers %+v the one with process %d is killed", st.Workers, victim.PID)
 	s.g.Signal(victim.PID, syscall.SIGKILL)
-	return victim.Active + victim.Held, victim.Active
+	return victim.Active, victim.Active - victim.Held
 }
 
 // mostAtOnce is how many requests the server has had at once.

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -304,6 +305,45 @@ func TestSlowClientsKeepNoPermit(t *testing.T) {
 		t.Errorf("the slow sender got %s", m.Start)
 	}
 	slow.Close()
+	s.quiet()
+}
+
+// Many clients send their requests' content a byte at a time: beside them others are
+// served at once, none is ever held, and in the end the slow ones are served too.
+func TestSlowSendersKeepNobodyWaiting(t *testing.T) {
+	t.Parallel()
+	const senders, rounds = 64, 12
+	b := testkit.Serve(t, testkit.Answering(ok))
+	s := start(t, farm(b.URL(), "admission: 4"), "timeouts: {rate: 0}")
+	var slow []*testkit.Client
+	for range senders {
+		c := s.dial()
+		c.Send(testkit.Request("POST", "/slow", fmt.Sprintf("Content-Length: %d", rounds+1)), "x")
+		slow = append(slow, c)
+	}
+	testkit.Eventually(t, "all of them are known", func() bool { return s.status().Workers[0].Active == senders })
+	other := s.dial()
+	for range rounds - 1 {
+		for _, c := range slow {
+			c.Send("x")
+		}
+		other.Send(testkit.Request("POST", "/other", "Content-Length: 2"), "ok")
+		if m := other.Respond("POST"); m.Status() != 200 {
+			t.Fatalf("beside them: %s", m.Start)
+		}
+	}
+	if got := targets(b); len(got) != rounds-1 || slices.Contains(got, "/slow") {
+		t.Errorf("the server has been asked for %v", got)
+	}
+	if n := s.metrics()[`sluice_held_seconds_count{node="0",worker="0"}`]; n != 0 {
+		t.Errorf("%v requests were held", n)
+	}
+	for _, c := range slow {
+		c.Send("x")
+		if m := c.Respond("POST"); m.Status() != 200 {
+			t.Errorf("a slow sender got %s", m.Start)
+		}
+	}
 	s.quiet()
 }
 

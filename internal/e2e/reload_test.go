@@ -51,8 +51,8 @@ func TestReloadsUnderLoad(t *testing.T) {
 	wrk.Signal(syscall.SIGINT)
 	wrk.AwaitAllGone()
 	if len(tally.Failures) > 0 || tally.Connections != clients {
-		t.Errorf("%d of %d requests failed, first: %.1q; %d connections of %d clients",
-			len(tally.Failures), tally.Good, tally.Failures, tally.Connections, clients)
+		t.Errorf("%d of %d requests failed, first: %q; %d connections of %d clients",
+			len(tally.Failures), tally.Good, tally.Failures[:min(1, len(tally.Failures))], tally.Connections, clients)
 	}
 	if report := wrk.Stdout.String(); !strings.Contains(report, "requests in") || strings.Contains(report, "Socket errors") || strings.Contains(report, "Non-2xx") {
 		t.Errorf("wrk saw errors:\n%s", report)

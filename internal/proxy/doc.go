@@ -5,7 +5,7 @@
 //	 1 limits and framing checks      session.go, http1
 //	 2 route: host, path → farm       exchange.go
 //	 3 rewrite                        exchange.go, request.go
-//	 4 gate: hold until a permit      hold.go, wishes.go, admission
+//	 4 gate: hold until a permit      collect.go, hold.go, wishes.go, admission
 //	 5 balance: which server          hold.go, cross.go, upstream
 //	 6 borrow a connection            exchange.go, upstream
 //	 7 write head, move the body      request.go, upload.go
@@ -15,7 +15,7 @@
 //
 // A session is a client connection; while it is idle it is one small struct. An
 // exchange is one request and its answer; it holds all that is needed meanwhile
-// and is used again for the next. Both belong to one loop.
+// and is used again for the next, also while its own request is paused. Both belong to one loop.
 //
 // Whatever goes wrong is a Failure: who, in which phase, may it be sent again.
 // One table (failure.go) turns it into a status.

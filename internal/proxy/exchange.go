@@ -23,6 +23,8 @@ type exchange struct {
 	in        *buffer
 	headBytes int
 	body      http1.Body
+	spent     int64         // waiting for it before a permit was asked for, ns
+	told      bool          // and before that the client was told to send it
 	begun     bool          // body has been started: what is left of it is known
 	id        [idBytes]byte // X-Request-Id, if it is ours
 	reqID     []byte        // that, or a trusted client's
@@ -71,6 +73,7 @@ type exchange struct {
 type times struct {
 	began     int64 // first byte of the head
 	head      int64 // its last
+	ready     int64 // a permit can be asked for: that, or so much content that is awaited
 	joined    int64 // it begins to wait for a permit
 	called    int64 // the end of that
 	connect   int64 // a connection is asked for
@@ -93,27 +96,30 @@ func (x *exchange) begin(s *session, in *buffer, n int) {
 	p := x.p
 	x.s, x.in, x.snap, x.turns = s, in, p.snapshot, p.rotations
 	in.r += n
-	x.at = times{began: s.began, head: p.exec.Now()}
-	if h := s.held; h != nil { // it goes on as it began
-		x.snap, x.turns, x.at.head = h.snap, h.turns, h.head
+	now := p.exec.Now()
+	x.at = times{began: s.began, head: now, ready: now}
+	if was := s.paused(); was != nil { // it goes on as it began
+		x.snap, x.turns, x.at.head, x.at.ready = was.snap, was.turns, was.head, was.ready
+		x.spent, x.told = was.spent, was.told
+		x.req.ExpectContinue = x.req.ExpectContinue && !was.told
 	} else {
 		s.requests++
 		p.stats.Requests.Inc()
+		p.stats.Active.Inc()
 	}
 	x.headBytes = n
 	x.body.Start(message.NoBody, 0, 0, nil)
 	x.close = !x.req.KeepAlive || p.draining || x.snap.requests > 0 && s.requests >= x.snap.requests
-	p.stats.Active.Inc()
 }
 
 // run is the life of a request; the numbers are those of the package comment. It
-// reports whether the client connection goes on. If the session holds it then, it
-// has only come to step 4.
+// reports whether the client connection goes on. If the session has paused it then,
+// it has only come to step 4.
 func (x *exchange) run() (keep bool) {
-	if x.accept() && x.route() && x.hold() && x.prepareBody() && x.forward() {
+	if x.accept() && x.route() && x.collect() && x.hold() && x.prepareBody() && x.forward() {
 		x.deliver() // 9
 	}
-	if x.s.held != nil {
+	if x.s.paused() != nil {
 		return true
 	}
 	if x.failure.failed() {

@@ -139,8 +139,13 @@ var httpScheme = []byte("http")
 // end lets go of all that the exchange held and returns what is left of the
 // session's buffer.
 func (x *exchange) end() *buffer {
+	x.p.stats.Active.Dec()
+	return x.letGo()
+}
+
+// letGo is the same for a request that is paused, and so goes on.
+func (x *exchange) letGo() *buffer {
 	p := x.p
-	p.stats.Active.Dec()
 	in := x.in
 	if x.upload.started {
 		p.buffers.put(in)
@@ -153,7 +158,7 @@ func (x *exchange) end() *buffer {
 	x.way, x.house, x.retryAfter = nil, nil, 0
 	x.how, x.tried, x.tries, x.retries, x.fresh, x.last = 0, 0, 0, 0, false, none
 	x.begun, x.proceeded, x.status, x.close, x.linger, x.cut = false, false, 0, false, false, false
-	x.trusted, x.interims = false, 0
+	x.trusted, x.interims, x.spent, x.told = false, 0, 0, false
 	x.failure, x.sent, x.first = none, 0, x.first[:0]
 	return in
 }

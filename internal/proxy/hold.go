@@ -17,17 +17,16 @@ import (
 // Loop only, once it has joined.
 type held struct {
 	admission.Waiter
-	s     *session
-	line  *admission.Line
-	snap  *Snapshot            // what the exchange began with
-	turns []*upstream.Rotation // the same
-	call  reactor.Signal       // of a task that waits in place; nil: there is none
+	paused
+	s    *session
+	line *admission.Line
+	call reactor.Signal // of a task that waits in place; nil: there is none
 
-	began, head, joined, called int64 // executor time
-	until                       int64 // the end of its patience, or of ours
-	deadline                    bool  // until is its deadline, not admission.timeout
-	gone                        bool  // the client left after it had been called
-	reason                      segment.Reason
+	joined, called int64 // executor time
+	until          int64 // the end of its patience, or of ours
+	deadline       bool  // until is its deadline, not admission.timeout
+	gone           bool  // the client left after it had been called
+	reason         segment.Reason
 }
 
 // hold is step 4, and step 5 with it: the request waits in its farm's line until
@@ -92,12 +91,12 @@ func (x *exchange) take(s *upstream.Server) bool {
 // join puts the request into its farm's line.
 func (x *exchange) join(house *house) bool {
 	now := x.p.exec.Now()
-	h := &held{s: x.s, line: house.line, snap: x.snap, turns: x.turns, began: x.at.began, head: x.at.head, joined: now}
+	h := &held{paused: x.pause(), s: x.s, line: house.line, joined: now}
 	h.Waiter.Class, h.Waiter.Tenant = x.class(house), x.tenant(house)
 	h.Waiter.Only, h.Waiter.Except = -1, x.tried.Slots(x.farm)
 	h.until = now + int64(house.timeout)
 	if d := x.patience(house); d > 0 {
-		h.Waiter.Deadline = x.at.head + int64(d)
+		h.Waiter.Deadline = x.at.ready + int64(d)
 		if h.Waiter.Deadline < h.until {
 			h.until, h.deadline = h.Waiter.Deadline, true
 		}
@@ -163,6 +162,7 @@ func (x *exchange) refuseHeld(why segment.Reason, wait time.Duration) bool {
 	if x.last.failed() {
 		return x.fail(x.last)
 	}
+	x.in.gather(&x.body) // content that is all there does not end the connection
 	x.retryAfter = max(wait, time.Second)
 	return x.fail(Failure{Party: Sluice, Phase: Holding, Reason: why})
 }
@@ -236,7 +236,7 @@ func (s *session) park(x *exchange, n int) {
 	p, h := s.proxy, s.held
 	in := x.in
 	s.partial = append([]byte(nil), in.b[in.r-n:in.w]...)
-	p.buffers.put(x.end())
+	p.buffers.put(x.letGo())
 	s.exchange = nil
 	p.putExchange(x)
 	s.conn.SetReadTimeout(h.left())

@@ -8,6 +8,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"sluice/internal/config"
 	"sluice/internal/reactor"
 )
 
@@ -43,18 +44,20 @@ func TestPanic(t *testing.T) {
 		rest    string // of the request, sent when the loop has had the first part
 		answer  string // what the server answers, if it comes to that
 		gets    string // how the client's answer begins; empty: it gets none
+		limit   config.Limit
 	}{
-		{"reading the head", brittle{reads: 1}, brittle{}, get, "", "", ""},
-		{"reading a second part of the head", brittle{reads: 2}, brittle{}, "GET /", " HTTP/1.1\r\n", "", ""},
-		{"writing the answer", brittle{writes: 1}, brittle{}, get, "", crlf("HTTP/1.1 204 No Content||"), ""},
-		{"writing the request", brittle{}, brittle{writes: 1}, get, "", "", ""},
-		{"reading the answer", brittle{}, brittle{reads: 1}, get, "", crlf("HTTP/1.1 204 No Content||"), ""},
-		{"reading more of the answer", brittle{}, brittle{reads: 2}, get, "", crlf("HTTP/1.1 200 OK|Content-Length: 9||more"), "HTTP/1.1 200 OK\r\n"},
-		{"reading the body, in the upload's task", brittle{reads: 2}, brittle{}, crlf("POST / HTTP/1.1|Host: x|Content-Length: 10||"), "hello", "", "HTTP/1.1 500 "},
-		{"writing the body, in the upload's task", brittle{}, brittle{writes: 2}, crlf("POST / HTTP/1.1|Host: x|Content-Length: 10||"), "hello", "", "HTTP/1.1 500 "},
+		{"reading the head", brittle{reads: 1}, brittle{}, get, "", "", "", "off"},
+		{"reading a second part of the head", brittle{reads: 2}, brittle{}, "GET /", " HTTP/1.1\r\n", "", "", "off"},
+		{"writing the answer", brittle{writes: 1}, brittle{}, get, "", crlf("HTTP/1.1 204 No Content||"), "", "off"},
+		{"writing the request", brittle{}, brittle{writes: 1}, get, "", "", "", "off"},
+		{"reading the answer", brittle{}, brittle{reads: 1}, get, "", crlf("HTTP/1.1 204 No Content||"), "", "off"},
+		{"reading more of the answer", brittle{}, brittle{reads: 2}, get, "", crlf("HTTP/1.1 200 OK|Content-Length: 9||more"), "HTTP/1.1 200 OK\r\n", "off"},
+		{"reading the body, in the upload's task", brittle{reads: 2}, brittle{}, crlf("POST / HTTP/1.1|Host: x|Content-Length: 10||"), "hello", "", "HTTP/1.1 500 ", "off"},
+		{"writing the body, in the upload's task", brittle{}, brittle{writes: 2}, crlf("POST / HTTP/1.1|Host: x|Content-Length: 10||"), "hello", "", "HTTP/1.1 500 ", "off"},
+		{"reading a body that is awaited", brittle{reads: 2}, brittle{}, crlf("POST / HTTP/1.1|Host: x|Content-Length: 10||"), "hello", "", "", "1"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			b := newBare(t, "off", "off")
+			b := newBare(t, "off", c.limit)
 			near, far := socketPair(t)
 			defer unix.Close(far)
 			b.on(func() {

@@ -115,6 +115,9 @@ func (p *Proxy) getExchange() *exchange {
 
 // putExchange takes back an exchange that holds nothing any more.
 func (p *Proxy) putExchange(x *exchange) {
+	if cap(x.first) > smallBytes { // content of a request that was awaited
+		x.first, x.head = nil, nil
+	}
 	x.req.Reset() // the next may time out before it is read: this one must not be seen through it
 	if len(p.spare) < kept {
 		p.spare = append(p.spare, x)

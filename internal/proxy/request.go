@@ -148,7 +148,7 @@ func (x *exchange) appendPlacement(dst []byte) []byte {
 	dst = append(dst, " server="...)
 	dst = append(dst, x.server.URL...)
 	dst = append(dst, " waited_us="...)
-	dst = strconv.AppendInt(dst, (x.at.connected-x.at.head)/1000, 10) // for a permit and a connection
+	dst = strconv.AppendInt(dst, (x.at.connected-x.at.ready)/1000, 10) // for a permit and a connection
 	dst = append(dst, " connection="...)
 	dst = append(dst, x.how.String()...)
 	return append(dst, "\r\n"...)

@@ -23,13 +23,14 @@ type session struct {
 	peer       netip.AddrPort
 	listener   *Listener
 
-	partial  []byte // what has come of a head that is not complete
-	began    int64  // when the first byte of this head came, executor time; 0: none has
-	until    int64  // when the patience for the next head ends, executor time
-	requests int
-	idle     bool      // no task; waiting for bytes
-	held     *held     // a request that waits for a permit; else nil
-	exchange *exchange // what the task works on; nil while idle
+	partial   []byte // what has come of a head that is not complete
+	began     int64  // when the first byte of this head came, executor time; 0: none has
+	until     int64  // when the patience for the next head ends, executor time
+	requests  int
+	idle      bool       // no task; waiting for bytes
+	collected *collected // a request that waits for its content; else nil
+	held      *held      // a request that waits for a permit; else nil
+	exchange  *exchange  // what the task works on; nil while there is none
 }
 
 // Run serves requests while there are bytes for them, then lets go of its task.
@@ -39,14 +40,18 @@ func (s *session) Run() {
 		s.idle = false
 		p.stats.Idle.Dec()
 	}
+	in := s.resume()
+	if s.collected != nil && !s.collect(&in) {
+		s.attend(in)
+		return
+	}
 	x := p.getExchange()
 	s.exchange = x
-	in := s.resume()
 	for alive := true; alive; {
 		n, err := s.head(x, &in)
 		switch {
 		case n > 0 && err == nil:
-			if in, alive = s.serve(x, in, n); s.held != nil {
+			if in, alive = s.serve(x, in, n); in == nil {
 				return
 			}
 		case err == nil:
@@ -69,12 +74,16 @@ func (s *session) Run() {
 }
 
 // serve answers the request whose head is the first n bytes of in. It returns
-// what the client has sent beyond, and whether the connection goes on.
+// what the client has sent beyond, and whether the connection goes on. nil: exchange
+// and task are let go of until the request goes on.
 func (s *session) serve(x *exchange, in *buffer, n int) (rest *buffer, alive bool) {
 	x.begin(s, in, n)
-	if alive = x.run(); s.held != nil {
+	switch alive = x.run(); {
+	case s.held != nil:
 		s.park(x, n)
 		return nil, true
+	case s.collected != nil:
+		return s.setAside(x, n), true
 	}
 	rest = x.end()
 	if s.began = 0; rest.r < rest.w {
@@ -108,8 +117,8 @@ func (s *session) waitFor(d time.Duration) {
 // 0 means that the client is silent for now.
 func (s *session) head(x *exchange, in **buffer) (n int, err error) {
 	limits := &s.proxy.snapshot.limits
-	if s.held != nil {
-		limits = &s.held.snap.limits
+	if paused := s.paused(); paused != nil {
+		limits = &paused.snap.limits
 	}
 	if f := *in; f.r < f.w && s.partial == nil {
 		if n, err = http1.ParseRequest(f.unread(), limits, &x.req); n > 0 || err != nil {
@@ -163,8 +172,12 @@ func (s *session) roomIn(in **buffer) *buffer {
 }
 
 // resume gets a buffer that begins with what had come of a head, or with the whole
-// of one that was held.
+// of one that was paused.
 func (s *session) resume() (in *buffer) {
+	if c := s.collected; c != nil {
+		in, c.in = c.in, nil
+		return in
+	}
 	if len(s.partial) <= smallBytes-tailroom {
 		in = s.proxy.buffers.getSmall()
 		in.w = copy(in.b, s.partial)
@@ -212,11 +225,14 @@ func (s *session) end() {
 func (s *session) Abandon() {
 	s.conn.Close()
 	s.end()
+	x := s.exchange
+	if s.paused() != nil || x != nil && x.s == s {
+		s.proxy.stats.Active.Dec()
+	}
 	if h := s.held; h != nil { // called, and not yet taken up again
 		h.line.End(s.proxy.desk, &h.Permit, gate.Ignored, 0, s.proxy.exec.Now())
 	}
-	if x := s.exchange; x != nil && x.s == s {
-		s.proxy.stats.Active.Dec()
+	if x != nil && x.s == s {
 		x.release(gate.Ignored)
 		if x.conn != nil {
 			x.dropConn()

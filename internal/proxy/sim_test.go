@@ -104,7 +104,10 @@ type simConn struct {
 	idle    reactor.Job
 	watcher reactor.Job
 	hangup  reactor.Job
+	slow    reactor.Job
 	far     *simConn
+
+	slowAfter time.Duration
 }
 
 // socketBytes is what a direction of a connection holds.
@@ -138,13 +141,24 @@ func (c *simConn) state() error {
 var errWait = syscall.EAGAIN
 
 func (c *simConn) Await() error {
+	slowBy := int64(0)
 	for {
+		switch {
+		case c.slow == nil:
+			slowBy = 0
+		case slowBy == 0:
+			slowBy = c.m.after(c.slowAfter)
+		}
 		switch err := c.state(); err {
 		case errWait:
 			if c.readBy != 0 && c.m.Now() >= c.readBy {
 				return os.ErrDeadlineExceeded
 			}
-			c.m.wait(c.readBy)
+			if c.m.wait(earlier(c.readBy, slowBy)) && c.slow != nil && c.m.Now() >= slowBy {
+				slow := c.slow
+				c.slow, slowBy = nil, 0
+				slow.Run()
+			}
 		case io.EOF, syscall.ECONNRESET:
 			return nil
 		default:
@@ -236,8 +250,8 @@ func (c *simConn) Watch(job reactor.Job) bool {
 	return true
 }
 
-// OnSlow is not simulated: no transcript waits for it.
-func (c *simConn) OnSlow(time.Duration, reactor.Job) {}
+// OnSlow is simulated for reads only.
+func (c *simConn) OnSlow(d time.Duration, job reactor.Job) { c.slow, c.slowAfter = job, d }
 
 // over reports whether nothing more will come.
 func (c *simConn) over() bool {

@@ -59,18 +59,17 @@ type upload struct {
 	started bool  // for this exchange: what came first is no longer all of the body
 	running bool  // its task has not ended
 	stopped bool  // the exchange wants no more of it
-	waited  int64 // for the client to send, ns
+	waited  int64 // for the client to send, also before the upload, ns
 	failure Failure
 }
 
 // start begins the upload.
 func (u *upload) start() {
 	x := u.x
-	u.started, u.running, u.stopped, u.waited, u.failure = true, true, false, 0, none
+	u.started, u.running, u.stopped, u.waited, u.failure = true, true, false, x.spent, none
 	u.conn = x.conn
 	u.buf = x.p.buffers.getLarge()
 	u.buf.w += copy(u.buf.room(), x.in.unread())
-	x.s.conn.OnSlow(slowAfter, (*slowClient)(x))
 	x.in.r = x.in.w
 	x.p.exec.Go(u)
 }
@@ -114,7 +113,7 @@ func (u *upload) move() Failure {
 		if last || u.stopped { // read would set its deadline anew
 			return none
 		}
-		if u.tooSlow() {
+		if tooSlow(x.snap, u.waited, x.body.Total()) { // the server's time is not held against the client
 			return Failure{Party: Client, Phase: ReadingBody, Reason: segment.ClientTimeout}
 		}
 		if f := u.read(); f.failed() {
@@ -137,10 +136,13 @@ func (u *upload) read() Failure {
 	conn := x.s.conn
 	since := x.p.exec.Now()
 	conn.SetReadTimeout(time.Duration(x.snap.timeouts.Body))
-	n, err := conn.Read(u.buf.room())
-	if u.waited += x.p.exec.Now() - since; u.waited > int64(slowAfter) {
+	if left := slowAfter - time.Duration(u.waited); left > 0 {
+		conn.OnSlow(left, (*slowClient)(x))
+	} else if !conn.Ready() {
 		x.release(gate.Ignored)
 	}
+	n, err := conn.Read(u.buf.room())
+	u.waited += x.p.exec.Now() - since
 	if err == io.EOF {
 		err = io.ErrUnexpectedEOF
 	}
@@ -149,13 +151,6 @@ func (u *upload) read() Failure {
 	}
 	u.buf.w += n
 	return none
-}
-
-// tooSlow reports whether the client sends its body at less than the least rate.
-// The time that the server takes is not held against it.
-func (u *upload) tooSlow() bool {
-	rate := int64(u.x.snap.timeouts.Rate)
-	return rate > 0 && u.waited > int64(rateAfter) && u.x.body.Total() < rate*(u.waited/1e9)
 }
 
 // stop ends the upload if it still runs and waits for its task to be gone. What

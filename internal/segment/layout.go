@@ -99,7 +99,7 @@ type LoopStats struct {
 	Requests     Counter              // requests whose head was read
 	Status       [6]Counter           // responses by class: [1]=1xx interim … [5]=5xx; [0]=none was sent (499)
 	Refused      [ReasonCount]Counter // requests answered by Sluice itself, by reason
-	Active       Gauge                // requests in progress
+	Active       Gauge                // requests in progress, held ones too
 	BytesIn      Counter              // read from clients
 	BytesOut     Counter              // written to clients
 	AcceptPauses Counter              // accept stopped because descriptors ran out (EMFILE)
