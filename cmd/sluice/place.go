@@ -183,7 +183,9 @@ func watchPlaced(ctx context.Context, out io.Writer, m *place.Mover, every time.
 			return err
 		}
 		for _, o := range moved {
-			fmt.Fprintf(out, "%d %s: %s moved to node %d\n", o.Process.PID, place.Printable(o.Process.Name), plural(o.Moved, "thread"), m.Target.Node)
+			if o.Moved > 0 {
+				fmt.Fprintf(out, "%s: %s moved to node %d\n", who(o), plural(o.Moved, "thread"), m.Target.Node)
+			}
 		}
 		printFaults(out, moved)
 		failed += faulty(moved)
@@ -223,7 +225,10 @@ func printPlaced(w io.Writer, t place.Target, outcomes []place.Outcome) error {
 	}
 	for _, o := range outcomes {
 		if o.Stayed > 0 {
-			fmt.Fprintf(w, "%d %s: %s stayed, being locked or in use\n", o.Process.PID, place.Printable(o.Process.Name), plural(o.Stayed, "page"))
+			fmt.Fprintf(w, "%s: %s stayed, being locked or in use\n", who(o), plural(o.Stayed, "page"))
+		}
+		if len(o.Policies) > 0 && !o.Ended {
+			fmt.Fprintf(w, "%s: its program has a memory policy of its own, %s: new pages come from there; --memory bind overrules it\n", who(o), strings.Join(o.Policies, ", "))
 		}
 	}
 	printFaults(w, outcomes)
@@ -233,9 +238,14 @@ func printPlaced(w io.Writer, t place.Target, outcomes []place.Outcome) error {
 func printFaults(w io.Writer, outcomes []place.Outcome) {
 	for _, o := range outcomes {
 		for _, fault := range o.Faults {
-			fmt.Fprintf(w, "%d %s: %s\n", o.Process.PID, place.Printable(o.Process.Name), fault)
+			fmt.Fprintf(w, "%s: %s\n", who(o), fault)
 		}
 	}
+}
+
+// who names a process.
+func who(o place.Outcome) string {
+	return fmt.Sprintf("%d %s", o.Process.PID, place.Printable(o.Process.Name))
 }
 
 func processCount(n int) string {

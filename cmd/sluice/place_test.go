@@ -18,7 +18,7 @@ import (
 // outcomes are of a family that was moved to node 2, in part.
 var outcomes = []place.Outcome{
 	{Process: process.Process{PID: 4711, Name: "app"}, Threads: 12, Moved: 12, Before: []int{0, 1, 2, 3}, After: []int{4, 5},
-		Held: map[int]int64{0: 12 << 20, 2: 4 << 10}, Holds: map[int]int64{0: 8 << 10, 2: 12<<20 - 4<<10}, Stayed: 2},
+		Held: map[int]int64{0: 12 << 20, 2: 4 << 10}, Holds: map[int]int64{0: 8 << 10, 2: 12<<20 - 4<<10}, Stayed: 2, Policies: []string{"prefer:0"}},
 	{Process: process.Process{PID: 4712, Name: "wor\x1bker"}, Threads: 1, Before: []int{0, 1}, After: []int{0, 1},
 		Faults: []string{"CPUs 4-5: operation not permitted; be root, or the user that it runs as"}},
 	{Process: process.Process{PID: 4713, Name: "sh"}, Threads: 1, Before: []int{0}, Held: map[int]int64{1: 100 << 10}, Ended: true},
@@ -44,6 +44,7 @@ Node 2, CPUs 4-5
 
 Note: it is Saturday
 4711 app: 2 pages stayed, being locked or in use
+4711 app: its program has a memory policy of its own, prefer:0: new pages come from there; --memory bind overrules it
 4712 wor?ker: CPUs 4-5: operation not permitted; be root, or the user that it runs as
 `},
 		{planned.String(), `

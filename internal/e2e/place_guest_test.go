@@ -13,30 +13,34 @@ import (
 	"sluice/internal/testkit"
 )
 
-// A running server that knows no node is moved to one by sluice place: all its
-// processes and threads, then those that come later, then its memory, and at last it
-// is bound there. The server is a Sluice, since it has children, threads that it pins
-// and a port.
+// A running server is moved to a node by sluice place: all its processes and threads,
+// then those that come later, then its memory, and at last it is bound there. The
+// server is a Sluice: it has children, threads that it pins, a port, and a memory
+// policy in each worker, for the node that it was planned for.
 func placeMoves(t *testing.T, g *guest.Guest) {
 	g.For(t).Serve(guestServer, "a", true, "")
-	s := startGuested(t, g, farm("http://"+guestServer), "workers: {per: machine, memory: default}")
-	received(s.crowd(2))
-
+	s := startGuested(t, g, farm("http://"+guestServer))
 	watch := s.g.Start(guest.Command{Path: "/sluice", Args: []string{"place", fmt.Sprint(s.process.PID), "--node", "1", "--watch"}})
+	testkit.Eventually(t, "all is placed", func() bool { return watch.Stdout() != "" })
 	s.awaitOn(1)
-	s.g.Signal(s.workers()[0], syscall.SIGKILL)
-	testkit.Eventually(t, "another worker serves", func() bool { return s.status().Workers[0].Restarts == 1 && s.status().Ready })
+	s.g.Signal(s.status().Workers[2].PID, syscall.SIGKILL)
+	testkit.Eventually(t, "another worker serves", func() bool { return s.status().Workers[2].Restarts == 1 && s.status().Ready })
 	s.awaitOn(1)
 	watch.Signal(syscall.SIGINT)
 	if code := watch.ExitCode(); code != 0 || !strings.Contains(watch.Stdout(), "moved to node 1") {
 		t.Errorf("watching ended with %d: %s%s", code, watch.Stdout(), watch.Stderr())
 	}
 
-	s.place("prefer", 2)
-	if share := s.localShare(s.workers()[0], 2); share < 0.95 {
-		t.Errorf("%.1f %% of the worker's memory is on node 2: %v", 100*share, s.g.AnonymousPages(s.workers()[0]))
+	const own = "a memory policy of its own, prefer:0: new pages come from there"
+	if told := s.place("prefer", 2); !strings.Contains(told, own) {
+		t.Errorf("nobody says that worker 0 has %s", own)
 	}
-	s.place("bind", 3)
+	if pid := s.status().Workers[2].PID; s.localShare(pid, 2) < 0.95 {
+		t.Errorf("memory of worker 2, process %d, on node 2: %v", pid, s.g.AnonymousPages(pid))
+	}
+	if told := s.place("bind", 3); strings.Contains(told, "policy of its own") {
+		t.Error("a policy of its own counts for nothing while memory is bound, and is told")
+	}
 	group := fmt.Sprintf("/sys/fs/cgroup/sluice-place-%d", s.process.PID)
 	if cpus, mems := s.g.Line(group+"/cpuset.cpus"), s.g.Line(group+"/cpuset.mems"); cpus != "6-7" || mems != "3" {
 		t.Errorf("the group has CPUs %s and memory of %s", cpus, mems)
@@ -44,8 +48,10 @@ func placeMoves(t *testing.T, g *guest.Guest) {
 	if got := received(s.crowd(2)); got["200 a"] != 16 {
 		t.Errorf("afterwards: %v", got)
 	}
-	if share := s.localShare(s.workers()[0], 3); share < 1 {
-		t.Errorf("%.1f %% of the bound worker's memory is on node 3: %v", 100*share, s.g.AnonymousPages(s.workers()[0]))
+	for _, pid := range s.workers() {
+		if s.localShare(pid, 3) < 1 {
+			t.Errorf("memory of process %d, bound to node 3: %v", pid, s.g.AnonymousPages(pid))
+		}
 	}
 	s.place("prefer", 0) // out of the group's CPUs
 	if mems := s.g.Line(group + "/cpuset.mems"); mems != "0-3" {
@@ -56,8 +62,9 @@ func placeMoves(t *testing.T, g *guest.Guest) {
 	}
 }
 
-// place moves Sluice, found by its port, and checks that the kernel has done so.
-func (s *guested) place(memory string, node int) {
+// place moves Sluice, found by its port, checks that the kernel has done so, and
+// returns what was said.
+func (s *guested) place(memory string, node int) string {
 	s.t.Helper()
 	r := s.g.Run(guest.Command{Path: "/sluice", Args: []string{"place", "--port", "8080", "--node", fmt.Sprint(node), "--memory", memory}})
 	s.t.Logf("%s\n%s", r.Stdout, r.Stderr)
@@ -67,6 +74,7 @@ func (s *guested) place(memory string, node int) {
 	if where := s.elsewhere(node); where != "" {
 		s.t.Errorf("not on node %d: %s", node, where)
 	}
+	return r.Stdout
 }
 
 func (s *guested) awaitOn(node int) {

@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"syscall"
 
 	"sluice/internal/placement"
@@ -43,6 +44,7 @@ type Outcome struct {
 	Before, After []int         // CPUs of all its threads
 	Held, Holds   map[int]int64 // memory by node in bytes, before and after; nil: unknown
 	Stayed        int           // pages that could not be moved
+	Policies      []string      // memory policies that its program has set, and that lead to other nodes
 	Faults        []string      // what failed, and what would help
 	Ended         bool          // while it was being moved
 
@@ -284,8 +286,21 @@ func (m *Mover) after(outcomes map[int]*Outcome) []Outcome {
 		}
 		o.After = process.CPUs(threads)
 		o.Holds, _ = process.Memory(m.tree(), pid)
+		o.Policies = m.against(process.Policies(m.tree(), pid))
 	}
 	return sorted(outcomes)
+}
+
+// against are the policies under which new pages come from other nodes only, or
+// first. A group that binds memory stands above them.
+func (m *Mover) against(policies []string) []string {
+	if m.group != nil && m.Target.Memory == placement.MemoryBind {
+		return nil
+	}
+	return slices.DeleteFunc(policies, func(policy string) bool {
+		nodes, err := topology.ParseCPUs(policy[strings.LastIndexByte(policy, ':')+1:])
+		return m.Target.Memory == placement.MemoryDefault || err != nil || slices.Contains(nodes, m.Target.Node)
+	})
 }
 
 func sorted(outcomes map[int]*Outcome) []Outcome {

@@ -152,6 +152,9 @@ func told(outcomes []Outcome) string {
 		if o.Ended {
 			b.WriteString(" ended")
 		}
+		if len(o.Policies) > 0 {
+			fmt.Fprintf(&b, " policies %q", o.Policies)
+		}
 		for _, f := range o.Faults {
 			b.WriteString("\n   " + f)
 		}
@@ -210,6 +213,23 @@ func TestPlaceWidens(t *testing.T) {
 	expect(t, "placed", outcomes, err, `
 10 app threads 2 moved 2 cpus 4>4-5 memory map[0:24576 2:12288]>map[0:24576 2:12288] stayed 0
 11 child threads 3 moved 0 cpus 4-5>4-5 memory map[]>map[] stayed 0
+`)
+}
+
+// A policy that the program has set for itself is told if it leads elsewhere.
+func TestPolicies(t *testing.T) {
+	p := crowd(t, "proc/11/numa_maps", "7f00 bind:0-1 anon=1 N0=1\n7f01 prefer:2 anon=1 N2=1\n7f02 interleave:0-3\n7f03 prefer:0")
+	outcomes, err := p.mover(placement.MemoryPrefer).Place(11)
+	expect(t, "placed", outcomes, err, `
+11 child threads 3 moved 2 cpus 0-7>4-5 memory map[0:4096 2:4096]>map[0:4096 2:4096] stayed 0 policies ["bind:0-1" "prefer:0"]
+`)
+	outcomes, err = p.mover(placement.MemoryBind).Place(11)
+	expect(t, "bound", outcomes, err, `
+11 child threads 3 moved 0 cpus 4-5>4-5 memory map[0:4096 2:4096]>map[0:4096 2:4096] stayed 0
+`)
+	outcomes, err = p.mover(placement.MemoryDefault).Place(11)
+	expect(t, "placed, and memory is as it was", outcomes, err, `
+11 child threads 3 moved 0 cpus 4-5>4-5 memory map[0:4096 2:4096]>map[0:4096 2:4096] stayed 0
 `)
 }
 

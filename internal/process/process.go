@@ -233,3 +233,26 @@ func addMapping(memory map[int]int64, line string) error {
 	}
 	return nil
 }
+
+// Policies are the memory policies of a process's mappings that name nodes, as the
+// kernel writes them: "bind:0", "prefer=static:1", "prefer (many):0-1". Those of its
+// first thread are among them. None: new pages come from where its threads run.
+func Policies(tree fs.FS, pid int) []string {
+	text, _ := fs.ReadFile(tree, fmt.Sprintf("proc/%d/numa_maps", pid))
+	var found []string
+	for line := range strings.Lines(string(text)) {
+		words := strings.Fields(line)
+		if len(words) < 2 {
+			continue
+		}
+		policy := words[1]
+		if len(words) > 2 && strings.HasPrefix(words[2], "(") {
+			policy += " " + words[2]
+		}
+		if strings.Contains(policy, ":") && !slices.Contains(found, policy) {
+			found = append(found, policy)
+		}
+	}
+	slices.Sort(found)
+	return found
+}

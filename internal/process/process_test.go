@@ -2,6 +2,7 @@ package process
 
 import (
 	"fmt"
+	"io/fs"
 	"maps"
 	"net"
 	"os"
@@ -99,6 +100,7 @@ func TestMemory(t *testing.T) {
 			"7f10 bind:1 huge anon=3 N1=3 kernelpagesize_kB=2048\n7f20 default heap anon=1 N0=1\n7f30 default stack",
 		"proc/2/numa_maps": "55f0 default N0=x",
 		"proc/3/numa_maps": "",
+		"proc/5/numa_maps": "55f0 local\n55f1 prefer (many):0-1 anon=1 N0=1\n55f2 prefer=static:1\n55f3 prefer (many):0-1\n55f4\n55f5 default file=/a:b",
 	}.FS()
 	got, err := Memory(tree, 1)
 	if want := map[int]int64{0: 3 << 12, 1: 20<<12 + 3<<21, 2: 480 << 12}; err != nil || !maps.Equal(got, want) {
@@ -114,8 +116,36 @@ func TestMemory(t *testing.T) {
 	if got, err := Memory(tree, 3); err != nil || len(got) != 0 {
 		t.Errorf("%v, %v", got, err)
 	}
+	if got := Policies(tree, 5); !slices.Equal(got, []string{"prefer (many):0-1", "prefer=static:1"}) {
+		t.Errorf("policies are %q", got)
+	}
+	if got := Policies(tree, 1); !slices.Equal(got, []string{"bind:1", "prefer:2"}) {
+		t.Errorf("policies are %q", got)
+	}
 	if _, err := Memory(tree, 4); err == nil {
 		t.Error("a process that is not there has memory")
+	}
+}
+
+// locked is a tree with a directory that we may not look into.
+type locked struct {
+	fs.FS
+	dir string
+}
+
+func (l locked) Open(name string) (fs.File, error) {
+	if name == l.dir {
+		return nil, &fs.PathError{Op: "open", Path: name, Err: fs.ErrPermission}
+	}
+	return l.FS.Open(name)
+}
+
+// Who may own the socket, and does not show it, is counted.
+func TestHiddenOwners(t *testing.T) {
+	tree := locked{family.With("proc/10/fd/6", shape.Link("socket:[4101]")).FS(), "proc/10/fd"}
+	owners, hidden, err := Owners(tree, []Listener{{Inode: 4101}})
+	if len(owners) != 0 || hidden != 1 || err != nil {
+		t.Errorf("%v, %d hidden, %v", owners, hidden, err)
 	}
 }
 

@@ -94,15 +94,19 @@ func TestApplyTwice(t *testing.T) {
 func TestFailures(t *testing.T) {
 	s := place(t)
 	const gone = "sys/class/net/e0/queues/rx-0/rps_cpus"
-	failures, err := s.Apply([]Change{{gone, "0", "3"}, {irq40, "0-3", "1"}, {irq41, "0-3", "1"}})
-	if want := "[/" + gone + ": no such file or directory]"; fmt.Sprint(failures) != want || err != nil {
+	const dir = "proc/irq/42/smp_affinity_list" // what cannot be written even by root
+	if err := os.MkdirAll(filepath.Join(s.Root, dir), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	failures, err := s.Apply([]Change{{gone, "0", "3"}, {dir, "0-3", "1"}, {irq40, "0-3", "1"}, {irq41, "0-3", "1"}})
+	if want := "[/" + gone + ": no such file or directory /" + dir + ": is a directory]"; fmt.Sprint(failures) != want || err != nil {
 		t.Errorf("%v, %v, want %s", failures, err, want)
 	}
 	if got := s.read(t, irq40); got != "1" {
 		t.Errorf("the other file has %s", got)
 	}
 	os.Remove(filepath.Join(s.Root, irq40))
-	if err := os.Mkdir(filepath.Join(s.Root, irq40), 0o755); err != nil { // what cannot be written even by root
+	if err := os.Mkdir(filepath.Join(s.Root, irq40), 0o755); err != nil {
 		t.Fatal(err)
 	}
 	undone, failures, err := s.Undo()
