@@ -46,7 +46,8 @@ so. The table has CPUs and memory before and after.
 --memory says what becomes of memory:
   prefer   pages move to the node. New ones come from where the thread runs, and so from
            the node, or from others when it is full. A policy that the program has set for
-           itself stays: the kernel lets nobody change another's (set_mempolicy(2))
+           itself stays, and is told if it leads elsewhere: the kernel lets nobody change
+           another's (set_mempolicy(2))
   bind     as prefer; and all memory comes from the node alone, by a control group of
            version 2 with cpuset.cpus and cpuset.mems, made beside the process's own. It
            leaves that one, with its limits: systemd no longer counts it to its unit
@@ -73,6 +74,7 @@ The exit code is 0 if all was done, 1 if a part failed, 2 if the command line is
 	flags.StringVar(&f.cgroup, "cgroup", "auto", "auto: a control group where --memory bind needs one; off: none")
 	flags.BoolVar(&f.watch, "watch", false, "keep new children and threads there, looking each second, until Ctrl-C")
 	flags.BoolVar(&f.dryRun, "dry-run", false, "show what would be done, and do nothing")
+	flags.Lookup("node").DefValue = "0" // which is to show none
 	return c
 }
 

@@ -52,7 +52,7 @@ func ByPort(tree fs.FS, port uint16) ([]int, error) {
 	case len(owners) > 0:
 		return nil, fmt.Errorf("only process 1 (%s) has TCP port %d, and would take the whole machine along; start the service behind it, or name its process", owners[0].Name, port)
 	case hidden > 0:
-		return nil, fmt.Errorf("TCP port %d belongs to a process that you may not look into, as %d here; be root, or the user that it runs as", port, hidden)
+		return nil, fmt.Errorf("TCP port %d belongs to one of the processes that you may not look into, %d in all; be root, or the user that it runs as", port, hidden)
 	}
 	return nil, fmt.Errorf("TCP port %d belongs to no process that shows here; it may be in another container", port)
 }

@@ -2,6 +2,7 @@ package place
 
 import (
 	"fmt"
+	"io/fs"
 	"net"
 	"os"
 	"os/exec"
@@ -391,9 +392,26 @@ func TestByPort(t *testing.T) {
 			t.Errorf("%d: %s, want %s", port, got, want)
 		}
 	}
+	shut := locked{tree.FS(), "proc/10/fd"}
+	if _, err := ByPort(shut, 82); fmt.Sprint(err) != "TCP port 82 belongs to one of the processes that you may not look into, 1 in all; be root, or the user that it runs as" {
+		t.Error(err)
+	}
 	if pids, err := ByPort(tree.With("proc/1/stat", stat(1, "node", 0)).FS(), 81); err != nil || !slices.Equal(pids, []int{1}) {
 		t.Errorf("the only process of a container: %v, %v", pids, err)
 	}
+}
+
+// locked is a tree with a directory that we may not look into.
+type locked struct {
+	fs.FS
+	dir string
+}
+
+func (l locked) Open(name string) (fs.File, error) {
+	if name == l.dir {
+		return nil, &fs.PathError{Op: "open", Path: name, Err: fs.ErrPermission}
+	}
+	return l.FS.Open(name)
 }
 
 // The kernel says that a real family is where it was placed.
