@@ -90,17 +90,24 @@ func (l *Line) add(s *server) {
 func (l *Line) Crowded() bool { return l.waiting.Load() > 0 }
 
 // Join puts w at its place in the line. Held means that Call will come; anything
-// else is a refusal, and wait is how long it would have been.
-func (l *Line) Join(d *Desk, w *Waiter, now int64) (v queue.Verdict, wait time.Duration) {
+// else is a refusal, and drain is how long those who wait will keep the servers.
+func (l *Line) Join(d *Desk, w *Waiter, now int64) (v queue.Verdict, drain time.Duration) {
 	l.mu.Lock()
 	w.Owner = w
 	v = l.queue.Join(&w.Waiter, now)
 	if v != queue.Held {
-		wait = l.queue.Wait(&w.Waiter, now)
+		drain = l.queue.Drain(&w.Waiter, now)
 	}
 	l.settle(d, now) // somebody may have given back a permit before we could be seen
 	l.unlock(d)
-	return v, wait
+	return v, drain
+}
+
+// Drain is how long those who wait like w will keep the servers; 0: it is not known.
+func (l *Line) Drain(w *Waiter, now int64) time.Duration {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.queue.Drain(&w.Waiter, now)
 }
 
 // Leave takes w out of the line. False: it has been called already.

@@ -102,9 +102,13 @@ func (x *exchange) join(house *house) bool {
 		}
 	}
 	h.To, h.Call = x.p.exec, h.run
-	verdict, wait := h.line.Join(x.p.desk, &h.Waiter, now)
+	verdict, drain := h.line.Join(x.p.desk, &h.Waiter, now)
 	if verdict != queue.Held {
-		return x.refuseHeld(refusals[verdict], wait)
+		why := refusals[verdict]
+		if verdict == queue.Late && !h.deadline { // it could have been served after admission.timeout, and in time
+			why = segment.QueueTimeout
+		}
+		return x.refuseHeld(why, drain)
 	}
 	x.p.stats.Held.Inc()
 	if x.tries == 0 && !x.last.failed() && x.s.conn.Watch(nil) {
@@ -150,20 +154,21 @@ func (x *exchange) called(h *held) bool {
 	case h.gone:
 		return x.fail(Failure{Party: Client, Phase: Holding, Reason: segment.ClientGone})
 	case h.Server == nil:
-		return x.refuseHeld(h.reason, time.Duration(h.called-h.joined))
+		drain := h.line.Drain(&h.Waiter, x.p.exec.Now())
+		return x.refuseHeld(h.reason, max(drain, time.Duration(h.called-h.joined)))
 	}
 	return x.take(h.Server)
 }
 
-// refuseHeld ends a request that gets no permit. A client that does nothing else
-// than try again may do so after wait, but not at once: how long it would wait may
-// not be known.
-func (x *exchange) refuseHeld(why segment.Reason, wait time.Duration) bool {
+// refuseHeld ends a request that gets no permit. Its client is to try again when the
+// line, as it is now, has been served: after a second at least, since how long that
+// takes may not be known, and after a minute at most.
+func (x *exchange) refuseHeld(why segment.Reason, drain time.Duration) bool {
 	if x.last.failed() {
 		return x.fail(x.last)
 	}
 	x.in.gather(&x.body) // content that is all there does not end the connection
-	x.retryAfter = max(wait, time.Second)
+	x.retryAfter = min(max(drain, time.Second), time.Minute)
 	return x.fail(Failure{Party: Sluice, Phase: Holding, Reason: why})
 }
 

@@ -33,14 +33,16 @@ func (q *Queue) late(w *Waiter) bool {
 	return w.Deadline != 0 && q.now+int64(wait) > w.Deadline
 }
 
-// Wait is how long w would wait if it joined now, as far as is known: 0 while the
-// rate is not, an hour at most.
-func (q *Queue) Wait(w *Waiter, now int64) time.Duration {
+// Drain is how long it takes until all who wait like w now have been served, as far
+// as is known: 0 while the rate is not, an hour at most.
+func (q *Queue) Drain(w *Waiter, now int64) time.Duration {
 	q.advance(now)
 	if !q.served(w) {
 		return 0
 	}
-	return q.predict(w)
+	g := q.group(w)
+	g.pass(q.now)
+	return g.pace.wait(g.size)
 }
 
 // predict divides those who are served before w, and of its group, by the rate at

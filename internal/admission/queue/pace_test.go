@@ -31,9 +31,38 @@ func (s *stream) depart(n int, perSecond float64) {
 
 func (s *stream) wait() time.Duration { return s.q.Wait(&Waiter{Only: -1}, s.now) }
 
+// Wait is how long w would wait if it joined now, as far as is known: 0 while the
+// rate is not, an hour at most.
+func (q *Queue) Wait(w *Waiter, now int64) time.Duration {
+	q.advance(now)
+	if !q.served(w) {
+		return 0
+	}
+	return q.predict(w)
+}
+
 // near reports whether a is within a share of b.
 func near(a, b time.Duration, share float64) bool {
 	return float64(a) >= float64(b)*(1-share) && float64(a) <= float64(b)*(1+share)
+}
+
+// TestDrain: what the line takes to be served, as clients that are refused are told,
+// does not depend on where a newcomer would stand.
+func TestDrain(t *testing.T) {
+	for _, newestFirst := range []bool{false, true} {
+		s := newStream(50, Settings{Length: 1000})
+		if got := s.q.Drain(&Waiter{Only: -1}, s.now); got != 0 {
+			t.Errorf("before the rate is known: %v", got)
+		}
+		s.depart(100, 10)
+		s.q.overloaded = newestFirst
+		if got := s.q.Drain(&Waiter{Only: -1}, s.now); !near(got, 5*time.Second, 0.1) {
+			t.Errorf("50 at 10/s, newest first %v: %v, want 5s", newestFirst, got)
+		}
+		if got := s.q.Drain(&Waiter{Only: 7}, s.now); got != 0 {
+			t.Errorf("for a server that there is not: %v", got)
+		}
+	}
 }
 
 // TestWait: the predicted wait is the number of those before over the rate, once
