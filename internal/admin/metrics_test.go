@@ -1,6 +1,7 @@
 package admin
 
 import (
+	"os"
 	"slices"
 	"strings"
 	"testing"
@@ -59,9 +60,22 @@ func scrape(t *testing.T, v *fakeView) string {
 	return got.Body.String()
 }
 
+// busy works until procfs, which counts in ticks of 10 ms, shows CPU time of this
+// process.
+func busy(t *testing.T) {
+	t.Helper()
+	for used := (Usage{}); used.CPUSeconds == 0; {
+		var err error
+		if used, err = readUsage("/proc", os.Getpid()); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
 func TestMetricsTellTheSegment(t *testing.T) {
 	v := newFakeView(t)
 	v.work()
+	busy(t)
 	roaming := v.segment.Worker(1)
 	roaming.LetOut.Store(9)
 	roaming.CalledBack.Store(7)
