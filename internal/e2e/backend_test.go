@@ -47,13 +47,15 @@ func TestKeptConnectionThatCloses(t *testing.T) {
 			})
 			client := start(t, farm(b.URL()), oneWorker).dial()
 			client.Send(testkit.Request("GET", "/first"))
-			client.Respond("GET")
+			if m := client.Respond("GET"); m.Status() != 200 {
+				t.Fatalf("the first answer: %s %s", m.Start, m.Body)
+			}
 			client.Send(testkit.Request(c.method, "/second", c.fields), c.body)
 			if m := client.Respond(c.method); m.Status() != c.status {
-				t.Errorf("%s, want %d", m.Start, c.status)
+				t.Errorf("%s, want %d: %s", m.Start, c.status, m.Body)
 			}
 			if asked := len(b.Heard()) - 1; asked != c.asked {
-				t.Errorf("the server was asked %d times, want %d", asked, c.asked)
+				t.Errorf("the server was asked %d times, want %d: %q, over %d connections", asked, c.asked, targets(b), b.Accepted())
 			}
 		})
 	}
