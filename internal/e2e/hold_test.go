@@ -154,7 +154,7 @@ func TestHeldClientsGo(t *testing.T) {
 	var clients []*testkit.Client
 	for i := range 6 {
 		c := s.dial()
-		c.Send(testkit.Request("POST", "/gone", "Content-Length: 5"), "hello"[:i%6])
+		c.Send(testkit.Request("POST", "/gone", "Content-Length: 5"), "hello"+"GET /"[:i%6]) // and some of a next request
 		clients = append(clients, c)
 	}
 	s.awaitHeld(6)
