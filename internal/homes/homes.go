@@ -22,6 +22,7 @@ import (
 	"time"
 
 	"sluice/internal/config"
+	"sluice/internal/process"
 	"sluice/internal/segment"
 	"sluice/internal/topology"
 )
@@ -48,7 +49,10 @@ type Homes struct {
 	mu      sync.Mutex
 	servers []*resident // guarded by mu
 
-	looks int // Run only
+	// Run only, and all of one look.
+	looks int
+	tcp   []process.Listener // nil: not read yet
+	unix  []process.Listener
 }
 
 // resident is a server, and what is known of it.

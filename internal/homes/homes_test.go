@@ -155,8 +155,11 @@ func TestUse(t *testing.T) {
 		}
 	}
 	before := h.servers[0]
+	h.look()
+	before.home.Settle(-1)
+	before.sockets = nil
 	h.Use(nil)
-	h.visit(before) // a look that was under way
+	h.visit(before) // by a look that was under way
 	if shared.Home(before.Slot).Node() != -1 {
 		t.Error("the node of a server that is configured no more was found")
 	}

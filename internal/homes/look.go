@@ -21,10 +21,17 @@ func (h *Homes) look() {
 		return
 	}
 	h.looks++
+	h.tcp, h.unix = nil, nil
 	h.mu.Lock()
 	servers := h.servers
 	h.mu.Unlock()
 	for _, r := range servers {
+		switch {
+		case r.network == "unix" && h.unix == nil:
+			h.unix, _ = process.AllUnix(h.tree)
+		case r.network == "tcp" && h.tcp == nil:
+			h.tcp, _ = process.AllTCP(h.tree)
+		}
 		if r.network != "" {
 			h.visit(r)
 		}
@@ -68,8 +75,7 @@ func (h *Homes) settle(r *resident) {
 // listeners are the sockets that get the connections to a server.
 func (h *Homes) listeners(r *resident) []process.Listener {
 	if r.network == "unix" {
-		found, _ := process.Unix(h.tree, r.address)
-		return found
+		return slices.DeleteFunc(slices.Clone(h.unix), func(l process.Listener) bool { return l.Path != r.address })
 	}
 	at, isName := strings.CutPrefix(r.address, localhost+":")
 	if isName {
@@ -79,24 +85,26 @@ func (h *Homes) listeners(r *resident) []process.Listener {
 	if err != nil {
 		return nil
 	}
-	all, _ := process.TCP(h.tree, address.Port())
-	found := listenersAt(all, address.Addr())
+	found := listenersAt(h.tcp, address)
 	if isName && len(found) == 0 {
-		found = listenersAt(all, netip.IPv6Loopback())
+		found = listenersAt(h.tcp, netip.AddrPortFrom(netip.IPv6Loopback(), address.Port()))
 	}
 	return found
 }
 
-// listenersAt chooses those of all listeners on a port that get the connections to
-// an address: those of this address, else those of all addresses. One of all IPv6
-// addresses takes IPv4 too (ipv6(7), IPV6_V6ONLY).
-func listenersAt(all []process.Listener, to netip.Addr) []process.Listener {
+// listenersAt chooses those that get the connections to an address and port: those
+// of this address, else those of all addresses. One of all IPv6 addresses takes IPv4
+// too (ipv6(7), IPV6_V6ONLY).
+func listenersAt(all []process.Listener, to netip.AddrPort) []process.Listener {
+	over4 := to.Addr().Is4()
 	for _, fits := range []func(netip.Addr) bool{
-		func(a netip.Addr) bool { return a.Unmap() == to },
-		func(a netip.Addr) bool { return a.IsUnspecified() && a.Is4() == to.Is4() },
-		func(a netip.Addr) bool { return a.IsUnspecified() && to.Is4() },
+		func(a netip.Addr) bool { return a.Unmap() == to.Addr() },
+		func(a netip.Addr) bool { return a.IsUnspecified() && a.Is4() == over4 },
+		func(a netip.Addr) bool { return a.IsUnspecified() && over4 },
 	} {
-		found := slices.DeleteFunc(slices.Clone(all), func(l process.Listener) bool { return !fits(l.Address.Addr()) })
+		found := slices.DeleteFunc(slices.Clone(all), func(l process.Listener) bool {
+			return l.Address.Port() != to.Port() || !fits(l.Address.Addr())
+		})
 		if len(found) > 0 {
 			return found
 		}

@@ -23,19 +23,20 @@ type Listener struct {
 // TCP lists the sockets that listen on a port of TCP, over IPv4 first. A name
 // space of another container is not seen.
 func TCP(tree fs.FS, port uint16) ([]Listener, error) {
-	var found []Listener
+	all, err := AllTCP(tree)
+	return slices.DeleteFunc(all, func(l Listener) bool { return l.Address.Port() != port }), err
+}
+
+// AllTCP lists the sockets that listen on any port, likewise.
+func AllTCP(tree fs.FS) (all []Listener, err error) {
 	for _, name := range [...]string{"proc/net/tcp", "proc/net/tcp6"} {
-		all, err := listening(tree, name)
+		some, err := listening(tree, name)
 		if err != nil && name == "proc/net/tcp" { // a kernel without IPv6 has no file of it
 			return nil, fmt.Errorf("listening sockets: %w", err)
 		}
-		for _, l := range all {
-			if l.Address.Port() == port {
-				found = append(found, l)
-			}
-		}
+		all = append(all, some...)
 	}
-	return found, nil
+	return all, nil
 }
 
 // listening reads the listening sockets, which the kernel lists before all others
@@ -93,17 +94,22 @@ func hexAddress(text string) (netip.AddrPort, bool) {
 
 // Unix lists the sockets that listen at a path; "@name" is an abstract one.
 func Unix(tree fs.FS, path string) ([]Listener, error) {
+	all, err := AllUnix(tree)
+	return slices.DeleteFunc(all, func(l Listener) bool { return l.Path != path }), err
+}
+
+// AllUnix lists the sockets that listen at any path.
+func AllUnix(tree fs.FS) (all []Listener, err error) {
 	text, err := fs.ReadFile(tree, "proc/net/unix")
 	if err != nil {
 		return nil, fmt.Errorf("listening sockets: %w", err)
 	}
-	var found []Listener
 	for line := range strings.Lines(string(text)) {
-		if l, ok := unixLine(line); ok && l.Path == path {
-			found = append(found, l)
+		if l, ok := unixLine(line); ok {
+			all = append(all, l)
 		}
 	}
-	return found, nil
+	return all, nil
 }
 
 // accepts is the flag of a listening Unix socket (__SO_ACCEPTCON in the kernel's
