@@ -68,7 +68,7 @@ func drawn(t *testing.T, program []unix.SockFilter, cpu, lots int) []int {
 // sockets, whatever the parts: long jumps, sockets apart, a single one.
 func TestProgram(t *testing.T) {
 	random := rand.New(rand.NewPCG(1, 2))
-	for range 200 {
+	for range 60 {
 		parts := randomParts(random)
 		program, err := compile(parts)
 		if err != nil {
