@@ -40,10 +40,10 @@ response times since the start: half, and 99 of 100 requests, took no longer.
 With --nodes: per NUMA node traffic, and where the memory of workers is: heap and stacks,
 by the kernel's word. OWN-SERVERS is the share of requests sent to servers of the node
 itself, among those to servers of a known node, since the start; SPILLED are those that
-left it because its servers had no permit left. MEMORY is on the node, of any worker; LOCAL and REMOTE are shares of
-what the node's own workers have: on their node, and on others. REQ/S and BUSY are those
-of the last 5 to 10 seconds. AWAY are loops that may run on CPUs of other workers now
-(workers.affinity: soft).
+left it because its servers had no permit left. MEMORY is on the node, of any worker;
+LOCAL and REMOTE are shares of what the node's own workers have: on their node, and on
+others. REQ/S and BUSY are those of the last 5 to 10 seconds. AWAY are loops that may run
+on CPUs of other workers now (workers.affinity: soft).
 
 With --limits: how many requests each server may have at once, how many it has, how many
 wait for it, and how long those waited that did. ELASTICITY is what one per cent more at

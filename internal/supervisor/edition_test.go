@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"net"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 
@@ -98,13 +99,13 @@ func TestSpecFor(t *testing.T) {
 	e := editionAfter(t, nil, shared, "127.0.0.1:0", "[::1]:0")
 	before := openDescriptors(t)
 	w := crew(1, 2)[1]
-	w.Node, w.Pin = 3, true
+	w.Node, w.Pin, w.Overflow = 3, true, []int{7, 9}
 	p, err := e.specFor(w, nil, "v1")
 	if err != nil {
 		t.Fatal(err)
 	}
 	s := p.message.Spec
-	if s.Worker != 1 || s.Node != 3 || !s.Pin || s.Loops != 2 || s.Generation != 1 || s.Build != "v1" || s.Version != spec.Version {
+	if s.Worker != 1 || s.Node != 3 || !s.Pin || !slices.Equal(s.Overflow, w.Overflow) || s.Loops != 2 || s.Generation != 1 || s.Build != "v1" || s.Version != spec.Version {
 		t.Errorf("the spec is %+v", s)
 	}
 	for i, l := range s.Listeners {

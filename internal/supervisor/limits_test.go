@@ -209,6 +209,7 @@ func TestPermitsOfTheDead(t *testing.T) {
 		gate.Waiters.Store(3)
 		st.s.shared.Server(0, 0, 0).Permits.Set(4)
 		st.s.shared.Server(1, 0, 0).Permits.Set(1)
+		st.s.shared.Worker(0).Away.Store(2) // loops that roam
 		rung := rings(st.T, st.s.bells[1])
 		st.s.members[0].process.end()
 		st.expectAtOnce(func() bool { return st.s.Workers()[0].Restarts == 1 })
@@ -217,6 +218,9 @@ func TestPermitsOfTheDead(t *testing.T) {
 		}
 		if got := st.s.shared.Server(0, 0, 0).Permits.Load(); got != 0 {
 			st.Errorf("the dead worker still has %d", got)
+		}
+		if got := st.s.shared.Worker(0).Away.Load(); got != 0 {
+			st.Errorf("%d loops of the dead worker are away", got)
 		}
 		if rings(st.T, st.s.bells[1]) == 0 {
 			st.Errorf("worker 1 was not woken (%d times before)", rung)

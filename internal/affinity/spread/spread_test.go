@@ -58,6 +58,15 @@ func TestWhoGoesOut(t *testing.T) {
 	}
 }
 
+// A CPU that was idle and is no more is no target for the first who goes.
+func TestIdleIsAnew(t *testing.T) {
+	s := New([]int{0, 1}, []int{2, 3}, 2)
+	s.Step(look([4]float64{50, 50, 0, 0}, Use{50, 0, 0}, Use{50, 0, 1}))
+	if got := text(s.Step(look([4]float64{100, 100, 55, 0}, Use{90, 10, 0}, Use{60, 40, 1}))); got != "1:[0 1 3]" {
+		t.Errorf("%q", got)
+	}
+}
+
 // After a loop has gone out: what brings it back, and what does not.
 func TestWhoComesBack(t *testing.T) {
 	for _, c := range []struct {
