@@ -390,7 +390,7 @@ func TestInterimResponses(t *testing.T) {
 }
 
 // Who waits for leave to send a body gets it from the server, or from us if the
-// server says nothing, or is told to keep it.
+// server says nothing, or is told to keep it; where no limit is in force.
 func TestExpectContinue(t *testing.T) {
 	t.Parallel()
 	const wait = 300 * time.Millisecond
@@ -425,7 +425,7 @@ func TestExpectContinue(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			b := testkit.Serve(t, c.script)
-			client := start(t, farm(b.URL(), c.timeouts)).dial()
+			client := start(t, farm(b.URL(), c.timeouts, "admission: off")).dial()
 			began := time.Now()
 			client.Send(request)
 			if c.proceeds {

@@ -74,7 +74,7 @@ func TestHalfClosedPipeline(t *testing.T) {
 func TestResetDuringTheWait(t *testing.T) {
 	t.Parallel()
 	b := testkit.Serve(t, silent)
-	s := start(t, farm(b.URL()), jsonLog)
+	s := start(t, farm(b.URL(), "admission: off"), jsonLog)
 	for name, request := range map[string]string{
 		"GET":              testkit.Request("GET", "/"),
 		"POST":             testkit.Request("POST", "/", "Content-Length: 3") + "abc",
@@ -99,7 +99,7 @@ func TestResetDuringTheWait(t *testing.T) {
 func TestBodyCutOff(t *testing.T) {
 	t.Parallel()
 	b := testkit.Serve(t, func(p *testkit.Peer) { p.Request() })
-	s := start(t, farm(b.URL()))
+	s := start(t, farm(b.URL(), "admission: off"))
 	for name, request := range map[string]string{
 		"length":     testkit.Request("POST", "/", "Content-Length: 10") + "abc",
 		"chunk":      testkit.Request("POST", "/", "Transfer-Encoding: chunked") + "5\r\nabc",
