@@ -77,7 +77,7 @@ func (l *Line) rank(d *Desk, now int64) {
 		switch {
 		case s.rank == best:
 			s.most = anyUse
-		case s.rank == upstream.Far && used(s.gate) <= bound:
+		case s.rank == upstream.Far && bound >= 0 && used(s.gate) <= bound: // else its gate's memory is left to its node
 			s.most = bound
 		default:
 			s.most, avoid = anyUse, true
