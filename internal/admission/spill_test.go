@@ -207,7 +207,7 @@ func TestSpill(t *testing.T) {
 			defer n.close()
 			n.crowd(1, c.crowds[1])
 			n.crowd(0, c.crowds[0])
-			n.run(5 * time.Second)
+			n.run(2 * time.Second)
 			left := n.sent[0][1]
 			if n.spilled != left+n.sent[1][0] || (left > 0) != c.spills {
 				t.Errorf("of worker 0 %d requests came to node 1, of worker 1 %d to node 0; %d were spilled", left, n.sent[1][0], n.spilled)
