@@ -226,20 +226,20 @@ func Timed(what string) Figure {
 	}
 }
 
-// Spread is how far the shares of equal proxies are apart: the largest throughput
-// less the smallest, over their mean. Equal to a thousandth is a thousandth.
-func Spread(r Round) float64 {
-	if len(r.Shares) == 0 {
-		return 0
-	}
-	low, high, sum := math.Inf(1), 0.0, 0.0
+// Unfairness is how far one of equal proxies is from its fair share, at the most: as a
+// part of the mean throughput. Equal to a thousandth is a thousandth.
+func Unfairness(r Round) float64 {
+	sum, most := 0.0, 0.0
 	for _, s := range r.Shares {
-		low, high, sum = min(low, s.Rate), max(high, s.Rate), sum+s.Rate
+		sum += s.Rate
 	}
 	if sum == 0 {
 		return 0
 	}
-	return max((high-low)*float64(len(r.Shares))/sum, 0.001)
+	for _, s := range r.Shares {
+		most = max(most, math.Abs(s.Rate*float64(len(r.Shares))/sum-1))
+	}
+	return max(most, 0.001)
 }
 
 // of are the figures of an entry, a number for each round.

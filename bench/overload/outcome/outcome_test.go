@@ -94,7 +94,7 @@ func TestMeanRate(t *testing.T) {
 	near(t, "none", MeanRate(points, 7, 9), 0)
 }
 
-func TestSpread(t *testing.T) {
+func TestUnfairness(t *testing.T) {
 	shares := func(rates ...float64) Round {
 		var r Round
 		for _, rate := range rates {
@@ -102,10 +102,10 @@ func TestSpread(t *testing.T) {
 		}
 		return r
 	}
-	near(t, "apart", Spread(shares(90, 100, 110)), 0.2)
-	near(t, "equal", Spread(shares(100, 100, 100)), 0.001)
-	near(t, "without shares", Spread(Round{}), 0)
-	near(t, "without answers", Spread(shares(0, 0)), 0)
+	near(t, "apart", Unfairness(shares(80, 110, 110)), 0.2)
+	near(t, "equal", Unfairness(shares(100, 100, 100)), 0.001)
+	near(t, "without shares", Unfairness(Round{}), 0)
+	near(t, "without answers", Unfairness(shares(0, 0)), 0)
 }
 
 // TestWhole: steps count by what was answered in them.

@@ -137,7 +137,7 @@ func judgeAgainst(best string) func(*Rig, *outcome.Scene) {
 func judgeThree(_ *Rig, s *outcome.Scene) {
 	three := contender.Three().Name
 	s.Check("sum of the throughputs ÷ "+contender.Fixed(blogBest).Name, nearBest, 0, s.Ratio(three, contender.Fixed(blogBest).Name, rate))
-	s.Check("largest throughput less the smallest, over their mean, worst round", 0, fair, s.Worst(three, outcome.Spread))
+	s.Check("farthest from a fair share of the throughput, worst round", 0, fair, s.Worst(three, outcome.Unfairness))
 }
 
 // ---- backends that change ----
