@@ -294,13 +294,16 @@ func measureIdle(t *testing.T, partial string) {
 	for _, fd := range clients {
 		unix.Write(fd, []byte(partial))
 	}
-	b.turn() // the last one has let go of its task
+	sessions := int64(len(clients))
+	rest := func() bool { return b.resting(partial) == sessions }
+	if r := (&sockets{t: t, loop: b.loop}); !r.settled(rest) {
+		t.Errorf("%d sessions rest with %q, want %d", b.resting(partial), partial, sessions)
+	}
 	b.on(func() {
 		if tasks := len(b.proxy.spare); tasks != 1 {
 			t.Errorf("%d exchanges were made for one request at a time", tasks)
 		}
 	})
-	sessions := int64(len(clients))
 	if idle := b.figures.Idle.Load(); idle != sessions+1 {
 		t.Errorf("%d sessions are idle, want %d", idle, sessions+1)
 	}
@@ -310,6 +313,20 @@ func measureIdle(t *testing.T, partial string) {
 		t.Logf("%d bytes for each of %d idle sessions", each, sessions)
 	}
 	runtime.KeepAlive(b)
+}
+
+// resting counts the sessions, but for the client's that came first, that have let
+// go of their task with this much of a head.
+func (b *bare) resting(partial string) (n int64) {
+	b.on(func() {
+		ring := &b.proxy.sessions
+		for s := ring.next.next; s != ring; s = s.next {
+			if s.idle && string(s.partial) == partial {
+				n++
+			}
+		}
+	})
+	return n
 }
 
 // idle makes sessions that have been served and now wait, as many as the process
