@@ -125,6 +125,7 @@ type sim struct {
 	classes   []class
 	extra     float64 // s elsewhere that every request needs besides
 	think     float64 // mean, s
+	metronome bool    // each pause between requests is that long
 	users     int
 	shares    []float64
 	sticky    bool                     // a user stays with one proxy
@@ -170,6 +171,14 @@ func (s *sim) addUsers(n int) {
 		user := s.users
 		s.after(s.rng.ExpFloat64()*s.think, func() { s.arrive(user) })
 	}
+}
+
+// pause is the time until a user's next request.
+func (s *sim) pause() float64 {
+	if s.metronome {
+		return s.think
+	}
+	return s.rng.ExpFloat64() * s.think
 }
 
 // ramp adds users in steps.
@@ -264,7 +273,7 @@ func (s *sim) finish(r *request) {
 	}
 	s.admit(p)
 	user := r.user
-	s.after(s.rng.ExpFloat64()*s.think, func() { s.arrive(user) })
+	s.after(s.pause(), func() { s.arrive(user) })
 }
 
 func (s *sim) good(p *proxy, r *request, took float64) {

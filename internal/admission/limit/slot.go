@@ -6,15 +6,15 @@ import (
 )
 
 const (
-	slotSeconds = 0.3   // the shortest slot; all others are this times a power of two
-	slotDoubles = 5     // the longest slot: 9.6 s
-	slotOver    = 1.15  // a slot shorter by this factor than wanted, or
-	slotUnder   = 0.4   // longer, stays: proxies with slightly other figures agree on it
-	slotPerTime = 3     // a slot lasts this many length-biased response times
-	settlePart  = 0.375 // of that, not measured: the server still fills or empties
-	settleLeast = 0.04  // s, not measured at least
-	jumpSeconds = 0.1   // the wall clock moved by this much more or less than time passed
-	timesMost   = 500   // completions that the smoothed moments of response times remember
+	slotSeconds = 0.3  // the shortest slot; all others are this times a power of two
+	slotDoubles = 5    // the longest slot: 9.6 s
+	slotOver    = 1.15 // a slot shorter by this factor than wanted, or
+	slotUnder   = 0.4  // longer, stays: proxies with slightly other figures agree on it
+	slotPerTime = 3    // a slot lasts this many length-biased response times
+	settlePart  = 0.3  // of that, not measured: the server still fills or empties
+	settleLeast = 0.04 // s, not measured at least
+	jumpSeconds = 0.1  // the wall clock moved by this much more or less than time passed
+	timesMost   = 500  // completions that the smoothed moments of response times remember
 )
 
 // times are the smoothed first and second moment of response times.

@@ -18,6 +18,7 @@ type surge struct {
 	misses  int     // slots in a row in which throughput did not follow
 	rate    float64 // before the last step
 	held    float64 // in flight before the last step
+	from    float64 // limit before the last step
 }
 
 func (a *adaptive) startSurge() Reason {
@@ -30,7 +31,8 @@ func (a *adaptive) stepSurge() Reason {
 	a.surge.misses = 0
 	a.surge.rate, a.surge.held = a.slot.rate(), a.slot.inFlight()
 	a.throughput, a.held = a.surge.rate, a.surge.held
-	a.centre = a.clamp(max(a.centre, a.limit) * surgeStep)
+	a.surge.from = max(a.centre, a.limit)
+	a.centre = a.clamp(a.surge.from * surgeStep)
 	return Surge
 }
 
@@ -49,7 +51,7 @@ func (a *adaptive) nextSurge() Reason {
 		if a.surge.misses++; a.surge.misses < 2 {
 			return Hold
 		}
-		return a.endSurge(1.1*a.surge.held, a.surge.held)
+		return a.endSurge(a.surge.from, a.surge.held)
 	case a.slot.bind() < 0.8:
 		return a.endSurge(a.centre, a.slot.inFlight())
 	}
