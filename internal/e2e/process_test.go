@@ -225,7 +225,7 @@ func TestDescriptorsRunOut(t *testing.T) {
 		}
 	})
 	// One loop, so that a connection to the server is back before the next request.
-	s := startLimited(t, limit, farm(b.URL()), "workers: {per: machine, loops: 1}", "overload: {descriptors: 0}")
+	s := startLimited(t, limit, farm(b.URL()), "workers: {per: machine, loops: 1}", "overload: {latency: 0s, descriptors: 0}")
 	first, second := s.dial(), s.dial()
 	get := func(c *testkit.Client, status int) {
 		t.Helper()

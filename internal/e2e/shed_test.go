@@ -113,7 +113,7 @@ func TestMemoryIsShort(t *testing.T) {
 	s := start(t, farm(b.URL()))
 	regular := s.dial()
 	for _, step := range []struct{ memory, status string }{{"95", "200"}, {"1", "503"}, {"0", "200"}} {
-		s.configure(farm(b.URL()), "overload: {memory: "+step.memory+"}")
+		s.configure(farm(b.URL()), "overload: {latency: 0s, memory: "+step.memory+"}")
 		s.reload()
 		status := curl(t, "--output", os.DevNull, "--write-out", "%{http_code}", s.url("/"))
 		if status != step.status {
