@@ -162,9 +162,9 @@ func TestExchangeAllocatesNothing(t *testing.T) {
 	}
 }
 
-// TestPiecesAllocateNothing: bodies whose pieces come one by one.
+// TestPiecesAllocateNothing: bodies whose pieces come one by one, and go on at once.
 func TestPiecesAllocateNothing(t *testing.T) {
-	b := newBare(t, "off", "1")
+	b := newBare(t, "off", "off")
 	steps := []struct {
 		from, to *int
 		bytes    []byte
