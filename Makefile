@@ -21,7 +21,7 @@ APPLICATION := javac:default-jdk-headless pg_ctlcluster:postgresql \
          $(JARS)/tomcat10-annotations-api.jar:libtomcat10-java \
          $(JARS)/postgresql.jar:libpostgresql-jdbc-java
 
-.PHONY: help build run deps test vet unit race bench overload clean go
+.PHONY: help build run deps test vet unit race bench overload scaling split clean go
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -55,6 +55,14 @@ bench: build deps ## measure Sluice beside its peers; wants a quiet machine
 overload: build ## the published experiment: ramps of users that overload a server
 	@.ci/deps $(TOOLS) $(APPLICATION)
 	@$(GO) run ./bench/overload -record
+
+scaling: build ## Sluice on ever more CPUs, a process for all, per node, per cache
+	@.ci/deps cc:build-essential
+	@$(GO) run ./bench/scaling
+
+split: build ## two instances on one machine, unsplit and split by sluice place
+	@.ci/deps cc:build-essential pg_ctlcluster:postgresql
+	@$(GO) run ./bench/split
 
 clean: ## remove what was built
 	@rm -rf bin

@@ -10,7 +10,6 @@ package main
 
 import (
 	"context"
-	_ "embed"
 	"flag"
 	"fmt"
 	"os"
@@ -19,16 +18,12 @@ import (
 	"syscall"
 	"time"
 
-	"sluice/bench/load"
 	"sluice/bench/peers"
 	"sluice/bench/proc"
 	"sluice/bench/report"
 	"sluice/bench/suite"
 	"sluice/bench/toolchain"
 )
-
-//go:embed floor.c
-var floorSource []byte
 
 // descriptors is how many files a proxy may open: 10,000 clients, and a backend
 // connection for each in the worst case.
@@ -110,12 +105,11 @@ func run(ctx context.Context, o options) error {
 // newRig builds and finds the programs, and moves the benchmark itself off the
 // proxy's CPU.
 func newRig(ctx context.Context, o options, dir string, cpus []int) (*suite.Rig, error) {
-	generator, err := toolchain.C(ctx, dir, "load", load.Source)
-	if err != nil {
-		return nil, err
+	rig := &suite.Rig{
+		Dir: dir, Layout: suite.Single(cpus),
+		Rounds: o.rounds, Warm: o.warm, Measure: o.measure, Progress: os.Stderr,
 	}
-	floor, err := toolchain.C(ctx, dir, "floor", floorSource)
-	if err != nil {
+	if err := rig.Build(ctx); err != nil {
 		return nil, err
 	}
 	reverseProxy, err := toolchain.Go(ctx, dir, "reverseproxy", "sluice/bench/peers/reverseproxy")
@@ -126,35 +120,14 @@ func newRig(ctx context.Context, o options, dir string, cpus []int) (*suite.Rig,
 	if err != nil {
 		cache = dir
 	}
-	found, err := peers.Find(ctx, o.peers, peers.Tools{
-		Sluice: o.sluice, Floor: floor, ReverseProxy: reverseProxy, Cache: cache + "/sluice-bench",
+	rig.Peers, err = peers.Find(ctx, o.peers, peers.Tools{
+		Sluice: o.sluice, Floor: rig.Floor, ReverseProxy: reverseProxy, Cache: cache + "/sluice-bench",
 	})
 	if err != nil {
 		return nil, err
 	}
-	rig := &suite.Rig{
-		Dir: dir, Layout: suite.Single(cpus), Floor: floor, Generator: generator, Peers: found,
-		Rounds: o.rounds, Warm: o.warm, Measure: o.measure, Progress: os.Stderr,
-	}
 	if err := rig.Unpin(); err != nil {
 		return nil, err
 	}
-	return rig, allowFiles(descriptors)
-}
-
-// allowFiles raises the limit on open files, which children inherit; beyond the
-// hard limit only root can. What W7 then lacks, W7 reports.
-func allowFiles(n uint64) error {
-	var limit syscall.Rlimit
-	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &limit); err != nil {
-		return err
-	}
-	if limit.Max < n {
-		raised := syscall.Rlimit{Cur: n, Max: n}
-		if syscall.Setrlimit(syscall.RLIMIT_NOFILE, &raised) == nil {
-			return nil
-		}
-	}
-	limit.Cur = min(n, limit.Max)
-	return syscall.Setrlimit(syscall.RLIMIT_NOFILE, &limit)
+	return rig, proc.AllowFiles(descriptors)
 }

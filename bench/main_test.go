@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"sluice/bench/configs"
+	"sluice/bench/floor"
 	"sluice/bench/load"
 	"sluice/bench/peers"
 	"sluice/bench/toolchain"
@@ -28,12 +29,12 @@ func start(t *testing.T) *programs {
 	if err != nil {
 		t.Fatal(err)
 	}
-	floor, err := toolchain.C(t.Context(), p.dir, "floor", floorSource)
+	relay, err := toolchain.C(t.Context(), p.dir, "floor", floor.Source)
 	if err != nil {
 		t.Fatal(err)
 	}
 	p.load = load.Generator{Path: generator, Log: filepath.Join(p.dir, "load.log")}
-	found, err := peers.Find(t.Context(), []string{peers.Floor}, peers.Tools{Floor: floor})
+	found, err := peers.Find(t.Context(), []string{peers.Floor}, peers.Tools{Floor: relay})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -42,7 +43,7 @@ func start(t *testing.T) *programs {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if p.backend, err = peers.StartBackend(t.Context(), floor, p.dir, port, nil); err != nil {
+	if p.backend, err = peers.StartBackend(t.Context(), relay, p.dir, port, nil); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(p.backend.Stop)

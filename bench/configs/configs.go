@@ -25,6 +25,7 @@ type Setup struct {
 	Port        int    // to listen on, on 127.0.0.1
 	Backends    []int  // ports on 127.0.0.1
 	Threads     int    // workers, threads or loops: as many as CPUs
+	Per         string // of Sluice: a worker for each node, cluster or machine, or so many, with a loop for each CPU; empty: Threads loops
 	LargeBodies bool   // with the buffers that suit large bodies, where the defaults do not
 	AccessLog   string // file for the default access log, where the template knows one; empty: none
 }

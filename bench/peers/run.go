@@ -121,6 +121,9 @@ func (r *Running) PIDs() ([]int, error) {
 	return proc.Tree(r.process.PID())
 }
 
+// PID is the process that was started; it is not to be asked where there is no proxy.
+func (r *Running) PID() int { return r.process.PID() }
+
 // Stop ends the peer.
 func (r *Running) Stop() {
 	if r.process != nil {
@@ -172,19 +175,25 @@ func (p *Ports) Next() (int, error) {
 
 // StartBackend starts the backend that all peers share; it answers GET /N with N bytes.
 func StartBackend(ctx context.Context, floor, dir string, port int, cpus []int) (*Running, error) {
-	process, err := proc.Start(proc.Command{
+	return StartServer(ctx, port, proc.Command{
 		Path: floor,
 		Args: []string{"be", strconv.Itoa(port)},
 		Log:  filepath.Join(dir, "backend.log"),
 		CPUs: cpus,
 	})
+}
+
+// StartServer starts a program that listens on that port of 127.0.0.1, and waits
+// until it answers GET /1 with 200.
+func StartServer(ctx context.Context, port int, c proc.Command) (*Running, error) {
+	process, err := proc.Start(c)
 	if err != nil {
 		return nil, err
 	}
 	r := &Running{Port: port, process: process}
 	if err := r.ready(ctx); err != nil {
 		r.Stop()
-		return nil, fmt.Errorf("backend: %w", err)
+		return nil, fmt.Errorf("%s: %w", filepath.Base(c.Path), err)
 	}
 	return r, nil
 }

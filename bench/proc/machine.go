@@ -2,6 +2,7 @@ package proc
 
 import (
 	"bufio"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -49,9 +50,19 @@ func ReadUsage() map[int]Usage {
 
 // AllowedCPUs are the CPUs that this process may use, ascending.
 func AllowedCPUs() []int {
-	var set unix.CPUSet
-	if unix.SchedGetaffinity(0, &set) != nil {
+	cpus, err := CPUsOf(0)
+	if err != nil {
 		return []int{0}
+	}
+	return cpus
+}
+
+// CPUsOf are the CPUs that the kernel lets a process's first thread use, ascending;
+// 0 is the thread that calls.
+func CPUsOf(pid int) ([]int, error) {
+	var set unix.CPUSet
+	if err := unix.SchedGetaffinity(pid, &set); err != nil {
+		return nil, fmt.Errorf("CPUs of process %d: %w", pid, err)
 	}
 	var cpus []int
 	for cpu := range len(set) * 64 {
@@ -59,7 +70,7 @@ func AllowedCPUs() []int {
 			cpus = append(cpus, cpu)
 		}
 	}
-	return cpus
+	return cpus, nil
 }
 
 // field is the value of the first line "key SEP value".

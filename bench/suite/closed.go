@@ -51,10 +51,10 @@ func (c closed) run(ctx context.Context, r *Rig) ([]report.Table, error) {
 	}
 	job := c.job
 	job.Warm, job.Measure = r.Warm, r.Measure
-	tallies := make([]tally, len(entrants))
-	err := interleave(ctx, turns{c.id, entrants, r.Rounds, r.Progress},
+	tallies := make([]Tally, len(entrants))
+	err := Interleave(ctx, Turns[Entrant]{c.id, entrants, r.Rounds, r.Progress},
 		func(ctx context.Context, e Entrant) (Round, error) { return r.run(ctx, e, job) },
-		func(i int, round Round, err error) { tallies[i].add(round, err) })
+		func(i int, round Round, err error) { tallies[i].Add(round, err) })
 	if err != nil {
 		return nil, err
 	}
@@ -94,7 +94,7 @@ func largeBodies(entrants []Entrant) []Entrant {
 	return all
 }
 
-func (c closed) table(entrants []Entrant, tallies []tally) report.Table {
+func (c closed) table(entrants []Entrant, tallies []Tally) report.Table {
 	t := report.Table{
 		ID: c.id, Title: c.title,
 		Metric: "CPU time of the proxy's processes per request, µs",
@@ -108,22 +108,22 @@ func (c closed) table(entrants []Entrant, tallies []tally) report.Table {
 		t.Rows = append(t.Rows, c.row(e, &tallies[i]))
 	}
 	t.Compare()
-	t.Notes = append(t.Notes, detection(t)...)
+	t.Notes = append(t.Notes, Detection(t, again)...)
 	return t
 }
 
-func (c closed) row(e Entrant, y *tally) report.Row {
-	row := report.Row{Name: e.Name, Base: e.Base, Goal: e.Goal, Rounds: y.figures(c.cost), Notes: y.notes()}
-	if y.good() == 0 {
+func (c closed) row(e Entrant, y *Tally) report.Row {
+	row := report.Row{Name: e.Name, Base: e.Base, Goal: e.Goal, Rounds: y.Figures(c.cost), Notes: y.Notes()}
+	if y.Good() == 0 {
 		return row
 	}
-	speed := fmt.Sprintf("%.0f", y.mean(Round.Rate))
+	speed := fmt.Sprintf("%.0f", y.Mean(Round.Rate))
 	if c.perGiB {
-		speed = fmt.Sprintf("%.2f", y.mean(Round.ByteRate)/(1<<30))
+		speed = fmt.Sprintf("%.2f", y.Mean(Round.ByteRate)/(1<<30))
 	}
 	row.Extra = []string{speed,
-		percent(y.mean(func(r Round) float64 { return r.Proxy })),
-		percent(y.mean(func(r Round) float64 { return r.Load }))}
+		percent(y.Mean(func(r Round) float64 { return r.Proxy })),
+		percent(y.Mean(func(r Round) float64 { return r.Load }))}
 	return row
 }
 
@@ -135,14 +135,15 @@ func (c closed) cost(r Round) float64 {
 	return r.CPU / r.Rate() * 1e6
 }
 
-// detection says what the pair of two Sluices shows: a ratio nearer to 1 than this
-// is noise.
-func detection(t report.Table) []string {
+// Detection says what a pair of two equals shows: a ratio nearer to 1 than this is
+// noise. twin is the row of the second one, compared with the first; without
+// rounds of it there is nothing to say.
+func Detection(t report.Table, twin string) []string {
 	for _, row := range t.Rows {
-		if row.Name != again || row.Ratio.N < 2 {
+		if row.Name != twin || row.Ratio.N < 2 {
 			continue
 		}
-		text := fmt.Sprintf("detection limit (two equal Sluices): [%.3f, %.3f]", row.Ratio.Lo, row.Ratio.Hi)
+		text := fmt.Sprintf("detection limit (two equal ones): [%.3f, %.3f]", row.Ratio.Lo, row.Ratio.Hi)
 		if row.Ratio.Excludes(1) {
 			text += "; it excludes 1, so the machine was not quiet: believe no difference of that size"
 		}

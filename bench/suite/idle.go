@@ -40,7 +40,7 @@ func idle(ctx context.Context, r *Rig) ([]report.Table, error) {
 	}
 	rounds := min(r.Rounds, idleRounds)
 	results, faults := make([][]idleRound, len(entrants)), make([][]string, len(entrants))
-	err := interleave(ctx, turns{"W7", entrants, rounds, r.Progress}, r.idleRound,
+	err := Interleave(ctx, Turns[Entrant]{"W7", entrants, rounds, r.Progress}, r.idleRound,
 		func(i int, one idleRound, err error) {
 			results[i] = append(results[i], one)
 			if err != nil {

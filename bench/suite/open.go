@@ -36,13 +36,13 @@ func open(ctx context.Context, r *Rig) ([]report.Table, error) {
 		return nil, err
 	}
 	rates := openRates(entrants, capacity)
-	tallies := make([]tally, len(entrants))
-	err = interleave(ctx, turns{"W8", entrants, r.Rounds, r.Progress},
+	tallies := make([]Tally, len(entrants))
+	err = Interleave(ctx, Turns[Entrant]{"W8", entrants, r.Rounds, r.Progress},
 		func(ctx context.Context, e Entrant) (Round, error) {
 			job := load.Job{Conns: openConns, Target: "/53", Warm: r.Warm, Measure: r.Measure, Rate: rates[e.Name]}
 			return r.run(ctx, e, job)
 		},
-		func(i int, round Round, err error) { tallies[i].add(round, err) })
+		func(i int, round Round, err error) { tallies[i].Add(round, err) })
 	if err != nil {
 		return nil, err
 	}
@@ -53,7 +53,7 @@ func open(ctx context.Context, r *Rig) ([]report.Table, error) {
 // that failed has none.
 func (r *Rig) capacities(ctx context.Context, entrants []Entrant) (map[string]float64, error) {
 	all := map[string]float64{}
-	err := interleave(ctx, turns{"W8 capacity", entrants, calibrations, r.Progress},
+	err := Interleave(ctx, Turns[Entrant]{"W8 capacity", entrants, calibrations, r.Progress},
 		func(ctx context.Context, e Entrant) (Round, error) {
 			return r.run(ctx, e, load.Job{Conns: openConns, Target: "/53", Warm: r.Warm, Measure: calibrate})
 		},
@@ -84,7 +84,7 @@ func openRates(entrants []Entrant, capacity map[string]float64) map[string]float
 	return rates
 }
 
-func openTables(entrants []Entrant, tallies []tally, rates map[string]float64) []report.Table {
+func openTables(entrants []Entrant, tallies []Tally, rates map[string]float64) []report.Table {
 	var all []report.Table
 	for k, q := range quantiles {
 		t := report.Table{
@@ -94,7 +94,7 @@ func openTables(entrants []Entrant, tallies []tally, rates map[string]float64) [
 		}
 		for i, e := range entrants {
 			row := report.Row{Name: e.Name, Base: e.Base, Goal: e.Goal, Notes: tallies[i].openNotes(rates[e.Name])}
-			row.Rounds = tallies[i].figures(func(r Round) float64 {
+			row.Rounds = tallies[i].Figures(func(r Round) float64 {
 				return float64(load.Merge(r.latencies()...).ValueAtQuantile(q.percent)) / 1e3
 			})
 			if k == 0 {
@@ -104,7 +104,7 @@ func openTables(entrants []Entrant, tallies []tally, rates map[string]float64) [
 		}
 		t.Compare()
 		addOver(&t, rates)
-		t.Notes = append(t.Notes, detection(t)...)
+		t.Notes = append(t.Notes, Detection(t, again)...)
 		all = append(all, t)
 	}
 	return all
@@ -118,7 +118,7 @@ func (r Round) latencies() []load.Histogram {
 	return all
 }
 
-func (y *tally) latencies() []load.Histogram {
+func (y *Tally) latencies() []load.Histogram {
 	var all []load.Histogram
 	for _, r := range y.rounds {
 		all = append(all, r.latencies()...)
@@ -145,7 +145,7 @@ func addOver(t *report.Table, rates map[string]float64) {
 
 // openNotes: faults, and what the entrant could not carry. That its CPU was not
 // busy all the time is what an open loop is for.
-func (y *tally) openNotes(rate float64) []string {
+func (y *Tally) openNotes(rate float64) []string {
 	var unfinished, errors int64
 	for _, r := range y.rounds {
 		for _, s := range r.Samples {

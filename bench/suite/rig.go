@@ -16,10 +16,12 @@ import (
 	"time"
 
 	"sluice/bench/configs"
+	"sluice/bench/floor"
 	"sluice/bench/load"
 	"sluice/bench/peers"
 	"sluice/bench/report"
 	"sluice/bench/stats"
+	"sluice/bench/toolchain"
 )
 
 // Rig is what the workloads run on.
@@ -62,8 +64,19 @@ type Entrant struct {
 	Peer peers.Peer
 	Goal *report.Goal
 
-	Log         bool // with its default access log, to a file
-	LargeBodies bool // with buffers for large bodies
+	Log         bool   // with its default access log, to a file
+	LargeBodies bool   // with buffers for large bodies
+	Per         string // Sluice's workers.per; empty: as ever, a loop for each CPU
+}
+
+// Build compiles the generator and the floor into r.Dir.
+func (r *Rig) Build(ctx context.Context) error {
+	var err error
+	if r.Generator, err = toolchain.C(ctx, r.Dir, "load", load.Source); err != nil {
+		return err
+	}
+	r.Floor, err = toolchain.C(ctx, r.Dir, "floor", floor.Source)
+	return err
 }
 
 // Open starts the backends. The caller ends them with Close.
@@ -102,7 +115,7 @@ func (r *Rig) start(ctx context.Context, e Entrant, perRequest bool) (*peers.Run
 		return nil, nil, err
 	}
 	s := peers.Setup{
-		Setup:      configs.Setup{Dir: dir, Port: port, Threads: len(r.Layout.Proxy), LargeBodies: e.LargeBodies},
+		Setup:      configs.Setup{Dir: dir, Port: port, Threads: len(r.Layout.Proxy), LargeBodies: e.LargeBodies, Per: e.Per},
 		CPUs:       r.Layout.Proxy,
 		PerRequest: perRequest,
 	}
@@ -131,23 +144,26 @@ func (r *Rig) generators() []load.Generator {
 	return all
 }
 
-// turns are rounds in which entrants take turns.
-type turns struct {
-	id       string // of the workload, for progress
-	entrants []Entrant
-	rounds   int
-	progress io.Writer
+// String is the entrant's name.
+func (e Entrant) String() string { return e.Name }
+
+// Turns are rounds in which entrants take turns.
+type Turns[E fmt.Stringer] struct {
+	ID       string // of the workload, for progress
+	Entrants []E
+	Rounds   int
+	Progress io.Writer
 }
 
-// interleave runs every entrant once in each round, in an order that turns, and
+// Interleave runs every entrant once in each round, in an order that turns, and
 // hands the outcome to keep. A failure is the entrant's, and the others go on; only
 // the end of ctx ends it all.
-func interleave[T any](ctx context.Context, t turns, do func(context.Context, Entrant) (T, error),
+func Interleave[E fmt.Stringer, T any](ctx context.Context, t Turns[E], do func(context.Context, E) (T, error),
 	keep func(entrant int, result T, err error),
 ) error {
-	for round := range t.rounds {
-		for _, i := range stats.Order(len(t.entrants), round) {
-			result, err := do(ctx, t.entrants[i])
+	for round := range t.Rounds {
+		for _, i := range stats.Order(len(t.Entrants), round) {
+			result, err := do(ctx, t.Entrants[i])
 			if ctx.Err() != nil {
 				return ctx.Err()
 			}
@@ -155,7 +171,7 @@ func interleave[T any](ctx context.Context, t turns, do func(context.Context, En
 			if err != nil {
 				said = err.Error()
 			}
-			fmt.Fprintf(t.progress, "%s round %d/%d %s: %s\n", t.id, round+1, t.rounds, t.entrants[i].Name, said)
+			fmt.Fprintf(t.Progress, "%s round %d/%d %s: %s\n", t.ID, round+1, t.Rounds, t.Entrants[i], said)
 			keep(i, result, err)
 		}
 	}

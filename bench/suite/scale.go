@@ -12,45 +12,51 @@ import (
 // scaleConns is the number of connections for each CPU of the proxy.
 const scaleConns = 64
 
-// step is one size of the proxy in W12.
-type step struct {
-	cpus   int
-	layout Layout
+// Sized is an entrant with CPUs of its own, and with backends of its own.
+type Sized struct {
+	Entrant
+	Layout Layout
+}
+
+// Series runs entrants that differ in their CPUs, in turns: short responses over
+// kept-alive connections, 64 for each CPU of the proxy.
+func (r *Rig) Series(ctx context.Context, id string, all []Sized) ([]Tally, error) {
+	tallies := make([]Tally, len(all))
+	err := Interleave(ctx, Turns[Sized]{id, all, r.Rounds, r.Progress}, r.sized,
+		func(i int, round Round, err error) { tallies[i].Add(round, err) })
+	return tallies, err
+}
+
+// sized is one round on a rig of its own layout.
+func (r *Rig) sized(ctx context.Context, s Sized) (Round, error) {
+	own := *r
+	own.Layout, own.backends = s.Layout, nil
+	defer own.Close()
+	if err := own.Open(ctx); err != nil {
+		return Round{}, err
+	}
+	each := max(1, scaleConns*len(s.Layout.Proxy)/len(s.Layout.Load))
+	return own.run(ctx, s.Entrant, load.Job{Conns: each, Target: "/53", Warm: r.Warm, Measure: r.Measure})
 }
 
 // scale is W12: Sluice and nginx on one CPU, on two, and so on, one loop or worker
 // for each. If nothing is shared on the hot path, the cost of a request stays.
+// bench/scaling goes further.
 func scale(ctx context.Context, r *Rig, cpus []int) ([]report.Table, error) {
-	steps := steps(cpus)
-	entrants, sizes := scaleEntrants(r.Peers, steps)
-	tallies := make([]tally, len(entrants))
-	err := interleave(ctx, turns{"W12", entrants, r.Rounds, r.Progress},
-		func(ctx context.Context, e Entrant) (Round, error) { return r.scaled(ctx, e, sizes[e.Name]) },
-		func(i int, round Round, err error) { tallies[i].add(round, err) })
+	entrants := scaleEntrants(r.Peers, steps(cpus))
+	tallies, err := r.Series(ctx, "W12", entrants)
 	if err != nil {
 		return nil, err
 	}
-	return []report.Table{scaleTable(entrants, sizes, tallies, len(cpus))}, nil
-}
-
-// scaled is one round on a rig of its own layout, with its own backends.
-func (r *Rig) scaled(ctx context.Context, e Entrant, s step) (Round, error) {
-	sized := *r
-	sized.Layout, sized.backends = s.layout, nil
-	defer sized.Close()
-	if err := sized.Open(ctx); err != nil {
-		return Round{}, err
-	}
-	each := scaleConns * s.cpus / len(s.layout.Load)
-	return sized.run(ctx, e, load.Job{Conns: each, Target: "/53", Warm: r.Warm, Measure: r.Measure})
+	return []report.Table{scaleTable(entrants, tallies, len(cpus))}, nil
 }
 
 // steps double the proxy's CPUs, up to a third of the machine, so that generators
 // and backends have as many each; but at least to two, where they must share.
-func steps(cpus []int) []step {
-	var all []step
+func steps(cpus []int) []Layout {
+	var all []Layout
 	for n := 1; n <= len(cpus) && (n <= 2 || 3*n <= len(cpus)); n *= 2 {
-		all = append(all, step{cpus: n, layout: spread(cpus, n)})
+		all = append(all, spread(cpus, n))
 	}
 	return all
 }
@@ -72,23 +78,21 @@ func spread(cpus []int, n int) Layout {
 }
 
 // scaleEntrants are Sluice and nginx at each step, compared with themselves on one CPU.
-func scaleEntrants(all []peers.Peer, steps []step) ([]Entrant, map[string]step) {
-	var entrants []Entrant
-	sizes := map[string]step{}
+func scaleEntrants(all []peers.Peer, steps []Layout) []Sized {
+	var entrants []Sized
 	for _, p := range all {
 		if p.Missing != "" || p.Name != peers.Sluice && p.Name != peers.Nginx {
 			continue
 		}
 		for _, s := range steps {
-			name := fmt.Sprintf("%s, CPUs: %d", p.Name, s.cpus)
-			sizes[name] = s
-			entrants = append(entrants, Entrant{Name: name, Base: fmt.Sprintf("%s, CPUs: 1", p.Name), Peer: p})
+			e := Entrant{Name: fmt.Sprintf("%s, CPUs: %d", p.Name, len(s.Proxy)), Base: p.Name + ", CPUs: 1", Peer: p, Per: "node"}
+			entrants = append(entrants, Sized{e, s})
 		}
 	}
-	return entrants, sizes
+	return entrants
 }
 
-func scaleTable(entrants []Entrant, sizes map[string]step, tallies []tally, cpus int) report.Table {
+func scaleTable(entrants []Sized, tallies []Tally, cpus int) report.Table {
 	t := report.Table{
 		ID: "W12", Title: "on 1, 2, … CPUs, a loop or worker and 64 connections for each",
 		Metric: "CPU time of the proxy's processes per request, µs",
@@ -97,15 +101,15 @@ func scaleTable(entrants []Entrant, sizes map[string]step, tallies []tally, cpus
 	}
 	shared := false
 	for i, e := range entrants {
-		y, size := &tallies[i], sizes[e.Name]
+		y := &tallies[i]
 		row := report.Row{Name: e.Name, Base: e.Base, Notes: y.faults}
-		row.Rounds = y.figures(func(r Round) float64 { return r.CPU / r.Rate() * 1e6 })
-		if y.good() > 0 {
-			rate := y.mean(Round.Rate)
-			row.Extra = []string{fmt.Sprintf("%.0f", rate), fmt.Sprintf("%.0f", rate/float64(size.cpus)),
-				percent(y.mean(func(r Round) float64 { return r.Proxy }))}
+		row.Rounds = y.Figures(func(r Round) float64 { return r.CPU / r.Rate() * 1e6 })
+		if y.Good() > 0 {
+			rate := y.Mean(Round.Rate)
+			row.Extra = []string{fmt.Sprintf("%.0f", rate), fmt.Sprintf("%.0f", rate/float64(len(e.Layout.Proxy))),
+				percent(y.Mean(func(r Round) float64 { return r.Proxy }))}
 		}
-		shared = shared || size.layout.Shared
+		shared = shared || e.Layout.Shared
 		t.Rows = append(t.Rows, row)
 	}
 	t.Compare()

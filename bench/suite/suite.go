@@ -65,7 +65,7 @@ func (r *Rig) Method() []string {
 			"A goal is met or missed only if the whole interval is on one side of it.",
 		"Every proxy adds X-Forwarded-For, -Proto, -Host, -Port, Via and X-Request-Id, keeps its backend connections, and writes no access log but where a row says so; " +
 			"the configurations are in bench/configs.",
-		"floor relays bytes without looking at them: recv, send, recv, send and epoll (bench/floor.c). It adds no header, so it is a limit and not a proxy.",
+		"floor relays bytes without looking at them: recv, send, recv, send and epoll (bench/floor/floor.c). It adds no header, so it is a limit and not a proxy.",
 	}
 }
 

@@ -48,7 +48,7 @@ func TestSteps(t *testing.T) {
 		}
 		var got []string
 		for _, s := range steps(cpus) {
-			got = append(got, fmt.Sprint(s.layout))
+			got = append(got, fmt.Sprint(s))
 		}
 		if !slices.Equal(got, c.want) {
 			t.Errorf("%d CPUs: %v, want %v", c.cpus, got, c.want)
@@ -69,10 +69,10 @@ func testRig() *Rig {
 	return r
 }
 
-func names(entrants []Entrant) string {
+func names[E fmt.Stringer](entrants []E) string {
 	var all []string
 	for _, e := range entrants {
-		all = append(all, e.Name)
+		all = append(all, e.String())
 	}
 	return strings.Join(all, "; ")
 }
@@ -105,7 +105,7 @@ func TestInterleave(t *testing.T) {
 	r := testRig()
 	entrants := []Entrant{{Name: "A"}, {Name: "B"}, {Name: "C"}}
 	var transcript []string
-	err := interleave(t.Context(), turns{"W0", entrants, 3, r.Progress},
+	err := Interleave(t.Context(), Turns[Entrant]{"W0", entrants, 3, r.Progress},
 		func(_ context.Context, e Entrant) (string, error) {
 			if e.Name == "B" {
 				return "", errors.New("broken")
@@ -124,7 +124,7 @@ func TestInterleave(t *testing.T) {
 func TestInterleaveEnds(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	ran := 0
-	err := interleave(ctx, turns{"W0", []Entrant{{Name: "A"}, {Name: "B"}}, 10, io.Discard},
+	err := Interleave(ctx, Turns[Entrant]{"W0", []Entrant{{Name: "A"}, {Name: "B"}}, 10, io.Discard},
 		func(context.Context, Entrant) (int, error) { ran++; cancel(); return 0, nil },
 		func(int, int, error) { t.Error("an interrupted round was kept") })
 	if !errors.Is(err, context.Canceled) || ran != 1 {
@@ -185,9 +185,9 @@ func TestTallyNotes(t *testing.T) {
 		{"failed", full, errors.New("gone"), "round 1 failed: gone"},
 		{"silent", Round{}, nil, "round 1 failed: no request was answered"},
 	} {
-		var y tally
-		y.add(c.round, c.err)
-		if got := strings.Join(y.notes(), "; "); got != c.want {
+		var y Tally
+		y.Add(c.round, c.err)
+		if got := strings.Join(y.Notes(), "; "); got != c.want {
 			t.Errorf("%s: %q, want %q", c.name, got, c.want)
 		}
 	}
@@ -200,13 +200,13 @@ func TestClosedTable(t *testing.T) {
 		{Name: again, Base: peers.Sluice},
 		{Name: peers.Nginx, Base: peers.Sluice, Goal: &report.Goal{Max: 0.95}},
 	}
-	tallies := make([]tally, 3)
+	tallies := make([]Tally, 3)
 	for i := range 3 {
-		tallies[0].add(round(0.5, 50_000), nil)
-		tallies[1].add(round(0.5, 50_000+int64(i)), nil)
-		tallies[2].add(round(1, 50_000), nil)
+		tallies[0].Add(round(0.5, 50_000), nil)
+		tallies[1].Add(round(0.5, 50_000+int64(i)), nil)
+		tallies[2].Add(round(1, 50_000), nil)
 	}
-	tallies[2].add(Round{}, errors.New("gone"))
+	tallies[2].Add(Round{}, errors.New("gone"))
 	table := c.table(entrants, tallies)
 	nginx := table.Rows[2]
 	if math.Abs(nginx.Value.Mean-20) > 1e-9 || math.Abs(nginx.Ratio.Mean-0.5) > 1e-9 || nginx.Verdict() != "met" {
@@ -236,12 +236,12 @@ func TestOpenRates(t *testing.T) {
 
 func TestOpenTables(t *testing.T) {
 	entrants := []Entrant{{Name: peers.Direct, Base: peers.Sluice}, {Name: peers.Sluice, Base: peers.Sluice}}
-	tallies := make([]tally, 2)
+	tallies := make([]Tally, 2)
 	for i, p50 := range []int64{10_000, 50_000} {
 		one := round(1, 100)
 		one.Samples[0].Latency = load.Histogram{{p50, 100}, {p50 * 10, 2}}
 		one.Samples[0].Unfinished = int64(i)
-		tallies[i].add(one, nil)
+		tallies[i].Add(one, nil)
 	}
 	tables := openTables(entrants, tallies, map[string]float64{peers.Sluice: 100})
 	if len(tables) != len(quantiles) || tables[0].ID != "W8-p50" {
@@ -281,16 +281,16 @@ func TestIdleTables(t *testing.T) {
 }
 
 func TestScaleTable(t *testing.T) {
-	entrants, sizes := scaleEntrants(testRig().Peers, steps([]int{0, 1}))
+	entrants := scaleEntrants(testRig().Peers, steps([]int{0, 1}))
 	if got, want := names(entrants), "sluice, CPUs: 1; sluice, CPUs: 2; nginx, CPUs: 1; nginx, CPUs: 2"; got != want {
 		t.Fatalf("got %s, want %s", got, want)
 	}
-	tallies := make([]tally, 4)
+	tallies := make([]Tally, 4)
 	for range 2 {
-		tallies[0].add(round(1, 100_000), nil)
-		tallies[1].add(round(2, 160_000), nil)
+		tallies[0].Add(round(1, 100_000), nil)
+		tallies[1].Add(round(2, 160_000), nil)
 	}
-	table := scaleTable(entrants, sizes, tallies, 2)
+	table := scaleTable(entrants, tallies, 2)
 	two := table.Rows[1]
 	if math.Abs(two.Ratio.Mean-0.8) > 1e-9 || two.Extra[1] != "80000" {
 		t.Errorf("two CPUs: %+v", two)

@@ -12,13 +12,15 @@ const (
 	fullyBusy   = 0.90 // below it the proxy was not the bottleneck
 )
 
-// tally collects the rounds of one entrant.
-type tally struct {
+// Tally collects the rounds of one entrant.
+type Tally struct {
 	rounds []Round // a failed one is zero, and has no samples
 	faults []string
 }
 
-func (y *tally) add(r Round, err error) {
+// Add takes the outcome of one round. A round in which nothing was answered has
+// failed too.
+func (y *Tally) Add(r Round, err error) {
 	if err == nil && r.Rate() == 0 {
 		err = fmt.Errorf("no request was answered")
 	}
@@ -29,8 +31,8 @@ func (y *tally) add(r Round, err error) {
 	y.rounds = append(y.rounds, r)
 }
 
-// good is the number of rounds that did not fail.
-func (y *tally) good() int {
+// Good is the number of rounds that did not fail.
+func (y *Tally) Good() int {
 	n := 0
 	for _, r := range y.rounds {
 		if r.Samples != nil {
@@ -40,8 +42,8 @@ func (y *tally) good() int {
 	return n
 }
 
-// figures are one figure of each round; 0 for a failed one.
-func (y *tally) figures(of func(Round) float64) []float64 {
+// Figures are one figure of each round; 0 for a failed one.
+func (y *Tally) Figures(of func(Round) float64) []float64 {
 	all := make([]float64, len(y.rounds))
 	for i, r := range y.rounds {
 		if r.Samples != nil {
@@ -51,19 +53,19 @@ func (y *tally) figures(of func(Round) float64) []float64 {
 	return all
 }
 
-// mean is the arithmetic mean over the good rounds.
-func (y *tally) mean(of func(Round) float64) float64 {
+// Mean is the arithmetic mean over the good rounds.
+func (y *Tally) Mean(of func(Round) float64) float64 {
 	sum := 0.0
-	for _, f := range y.figures(of) {
+	for _, f := range y.Figures(of) {
 		sum += f
 	}
-	return sum / float64(max(1, y.good()))
+	return sum / float64(max(1, y.Good()))
 }
 
-// notes say what a reader must know before the row is believed.
-func (y *tally) notes() []string {
+// Notes say what a reader must know before the row is believed.
+func (y *Tally) Notes() []string {
 	notes := slices.Clone(y.faults)
-	if y.good() == 0 {
+	if y.Good() == 0 {
 		return notes
 	}
 	var errors int64
@@ -73,14 +75,14 @@ func (y *tally) notes() []string {
 	if errors > 0 {
 		notes = append(notes, fmt.Sprintf("%d failed requests", errors))
 	}
-	busy := y.mean(func(r Round) float64 { return r.Proxy })
-	if full := y.mean(func(r Round) float64 { return r.Load }); busy < fullyBusy && full >= fullyBusy {
+	busy := y.Mean(func(r Round) float64 { return r.Proxy })
+	if full := y.Mean(func(r Round) float64 { return r.Load }); busy < fullyBusy && full >= fullyBusy {
 		notes = append(notes, fmt.Sprintf("load generator and backend were the bottleneck (proxy %s busy)", percent(busy)))
 	}
-	if stolen := y.mean(func(r Round) float64 { return r.Stolen }); stolen > quietStolen {
+	if stolen := y.Mean(func(r Round) float64 { return r.Stolen }); stolen > quietStolen {
 		notes = append(notes, "the hypervisor took "+percent(stolen)+" of the proxy's CPU")
 	}
-	if others := y.mean(Round.others); others > quietOthers {
+	if others := y.Mean(Round.others); others > quietOthers {
 		notes = append(notes, "other processes used "+percent(others)+" of the proxy's CPU")
 	}
 	return notes
