@@ -1,6 +1,7 @@
 package admission
 
 import (
+	"math"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -41,6 +42,7 @@ type server struct {
 // Join; the others may be read once Call runs, or Leave has returned false.
 type Waiter struct {
 	queue.Waiter
+	Due  int64                       // an answer that comes later is of no use to it, ns; 0: any is
 	To   interface{ Submit(func()) } // the loop that Call runs on
 	Call func()                      // it has got a permit, or was thrown out
 
@@ -91,9 +93,13 @@ func (l *Line) Crowded() bool { return l.waiting.Load() > 0 }
 
 // Join puts w at its place in the line. Held means that Call will come; anything
 // else is a refusal, and drain is how long those who wait will keep the servers.
+// When its answer is due, its deadline is so much earlier as a server takes for it.
 func (l *Line) Join(d *Desk, w *Waiter, now int64) (v queue.Verdict, drain time.Duration) {
 	l.mu.Lock()
 	w.Owner = w
+	if w.Due != 0 {
+		w.Deadline = w.Due - l.quickest(w.Only)
+	}
 	v = l.queue.Join(&w.Waiter, now)
 	if v != queue.Held {
 		drain = l.queue.Drain(&w.Waiter, now)
@@ -101,6 +107,21 @@ func (l *Line) Join(d *Desk, w *Waiter, now int64) (v queue.Verdict, drain time.
 	l.settle(d, now) // somebody may have given back a permit before we could be seen
 	l.unlock(d)
 	return v, drain
+}
+
+// quickest is how long a server takes, ns: the one in the slot, or with -1 the
+// quickest of all; one whose pace is not known may take no time.
+func (l *Line) quickest(slot int) int64 {
+	least := int64(math.MaxInt64)
+	for _, s := range l.servers {
+		if slot < 0 || slot == s.Slot {
+			least = min(least, s.gate.Pace.Load())
+		}
+	}
+	if least == math.MaxInt64 {
+		return 0
+	}
+	return least
 }
 
 // Drain is how long those who wait like w will keep the servers; 0: it is not known.

@@ -36,6 +36,7 @@ type wish struct {
 	only         int // -1: any server
 	except       uint64
 	deadline     int64
+	due          int64
 }
 
 // ask makes a request, which gets a permit or waits.
@@ -43,7 +44,7 @@ func (w *world) ask(o wish) *request {
 	w.Helper()
 	p := w.workers[o.worker]
 	r := &request{p: p, loop: o.loop, line: p.byFarm[0]}
-	r.Only, r.Except, r.Deadline = o.only, o.except, o.deadline
+	r.Only, r.Except, r.Deadline, r.Due = o.only, o.except, o.deadline, o.due
 	w.enter(r)
 	return r
 }
@@ -521,4 +522,38 @@ func called(requests []*request) (n int) {
 		n += r.calls
 	}
 	return n
+}
+
+// TestDue: a request whose answer is due sooner than a server would take has come in
+// vain; another waits for as long as leaves a server its time.
+func TestDue(t *testing.T) {
+	const ms = int64(time.Millisecond)
+	for _, c := range []struct {
+		name     string
+		pace     [2]int64 // of the two servers, ms
+		only     int
+		due      int64 // ms from now
+		deadline int64 // ms from now; 0: refused
+	}{
+		{"time enough", [2]int64{300, 500}, -1, 1000, 700},
+		{"the one that it is bound to is slower", [2]int64{300, 500}, 1, 1000, 500},
+		{"too late for any", [2]int64{300, 500}, -1, 299, 0},
+		{"too late for its own", [2]int64{300, 500}, 1, 400, 0},
+		{"one is not known", [2]int64{0, 500}, -1, 299, 299},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			w := stage(t)
+			for slot, pace := range c.pace {
+				w.shared.Gate(slot).Pace.Store(pace * ms)
+				w.served(w.ask(wish{only: slot}), slot) // the only permit
+			}
+			r := w.ask(wish{only: c.only, due: w.now + c.due*ms})
+			if late := w.seen[queue.Late.String()] == 1; late != (c.deadline == 0) {
+				t.Fatalf("refused as late: %v", late)
+			}
+			if c.deadline != 0 && r.Deadline != w.now+c.deadline*ms {
+				t.Errorf("it waits until %d ms from now, want %d", (r.Deadline-w.now)/ms, c.deadline)
+			}
+		})
+	}
 }

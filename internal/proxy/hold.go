@@ -96,13 +96,13 @@ func (x *exchange) join(house *house) bool {
 	h.Waiter.Only, h.Waiter.Except = -1, x.tried.Slots(x.farm)
 	h.until = now + int64(house.timeout)
 	if d := x.patience(house); d > 0 {
-		h.Waiter.Deadline = x.at.ready + int64(d)
-		if h.Waiter.Deadline < h.until {
-			h.until, h.deadline = h.Waiter.Deadline, true
-		}
+		h.Due = x.at.ready + int64(d)
 	}
 	h.To, h.Call = x.p.exec, h.run
 	verdict, drain := h.line.Join(x.p.desk, &h.Waiter, now)
+	if h.Due != 0 && h.Deadline < h.until {
+		h.until, h.deadline = h.Deadline, true
+	}
 	if verdict != queue.Held {
 		why := refusals[verdict]
 		if verdict == queue.Late && !h.deadline { // it could have been served after admission.timeout, and in time

@@ -94,6 +94,7 @@ func (s *Segment) clear(slot int) {
 	g.InFlight.Store(0)
 	g.Waiters.Store(0)
 	g.Used.Store(0)
+	g.Pace.Store(0)
 	s.Home(slot).Settle(-1)
 	*s.Learned(slot) = Learned{}
 	for w := range s.shape.Workers {

@@ -245,7 +245,8 @@ type Gate struct {
 	InFlight atomic.Int64  // permits claimed
 	Waiters  atomic.Uint64 // bit i: requests that worker i holds may go to this server
 	Used     atomic.Uint64 // 1 once a permit was claimed: then the loops' accounts of the server are worth a look
-	_        [cacheLine - 32]byte
+	Pace     atomic.Int64  // how long it takes for a good request of late, ns; 0: not known. Supervisor only
+	_        [cacheLine - 40]byte
 }
 
 // LineStats are a worker's figures of the requests that it holds for one server.

@@ -19,7 +19,8 @@ type server struct {
 	audit      audit
 	moves      moves
 	rate       float64 // good permits per second, smoothed over rateOver
-	unkept     bool    // a move came after what was learned had been kept
+	pace       pace
+	unkept     bool // a move came after what was learned had been kept
 
 	stepped    time.Duration // when the last step was, CLOCK_MONOTONIC
 	last, next account       // at the last step; room for the next one
@@ -78,6 +79,8 @@ func (r *Regulator) stepServer(s *server, now time.Duration, wall time.Time) (wa
 	was := s.decision.Limit
 	s.decision = s.controller.Step(wall, sample) // 2
 	s.enforce()
+	s.pace.count(sample)
+	s.pace.tell(s.gate)
 	if s.moves.note(was, s.decision, sample, wall) { // 3
 		s.unkept = true
 		r.report(s, now)
