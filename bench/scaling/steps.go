@@ -15,6 +15,7 @@ type size struct {
 	per     []string // the values of workers.per that make this plan
 	workers int
 	at      string // how large it is: "4 CPUs, 1 node, 1 cache"
+	threads int    // CPUs of one core, at most
 	layout  suite.Layout
 	afar    bool // some of the load comes from another node than Sluice's
 }
@@ -88,7 +89,8 @@ func sizes(whole shape.Shape, from feed, steps [][]int, pers []string, plan plan
 		}
 		layout, afar := share(whole, from, cpus)
 		for i := first; i < len(all); i++ {
-			all[i].at, all[i].layout, all[i].afar = whole.Only(cpus).String(), layout, afar
+			all[i].at, all[i].threads = whole.Only(cpus).String(), whole.Only(cpus).Threads()
+			all[i].layout, all[i].afar = layout, afar
 		}
 	}
 	return all, nil

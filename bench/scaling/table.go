@@ -186,7 +186,7 @@ func (s series) verdicts(group []string) []string {
 	var all, gains []string
 	for i, m := range s[1:] {
 		r := stats.GeoMean(stats.Ratios(s[0].Figures(cost), m.Figures(cost)))
-		all = append(all, flat(fmt.Sprintf("%s, %d to %s", who, len(s[0].cpus), shape.Count(len(m.cpus), "CPU")), r, m.layout.Shared))
+		all = append(all, flat(fmt.Sprintf("%s, %d to %s", who, len(s[0].cpus), shape.Count(len(m.cpus), "CPU")), r, m.besides(s[0].size)...))
 		before := s[i]
 		times := float64(len(m.cpus)) / float64(len(before.cpus))
 		g := stats.GeoMean(stats.Ratios(before.Figures(cost), m.Figures(cost)))
@@ -200,9 +200,21 @@ func (s series) verdicts(group []string) []string {
 	return all
 }
 
+// besides is what else than its number of CPUs makes a size differ from the first.
+func (s size) besides(first size) []string {
+	var all []string
+	if s.layout.Shared && !first.layout.Shared {
+		all = append(all, "load generator and backend ran on the same CPUs there, and what they do to the caches is in it")
+	}
+	if s.threads > first.threads {
+		all = append(all, fmt.Sprintf("%d threads share a core there, and each does less", s.threads))
+	}
+	return all
+}
+
 // flat is the verdict of W12 on throughput per CPU as a multiple of that on the
-// first step, with its interval.
-func flat(from string, r stats.Interval, shared bool) string {
+// first step, with its interval, and what else is in it.
+func flat(from string, r stats.Interval, besides ...string) string {
 	var said string
 	switch {
 	case r.N < 2:
@@ -215,10 +227,7 @@ func flat(from string, r stats.Interval, shared bool) string {
 		said = fmt.Sprintf("flat within the interval, a fall of more than %.0f %% is ruled out", max(0, 100*(1-r.Lo)))
 	}
 	said = fmt.Sprintf("W12, %s: %s: %.3f [%.3f, %.3f]", from, said, r.Mean, r.Lo, r.Hi)
-	if shared {
-		said += "; load generator and backend ran on the same CPUs there, and what they do to the caches is in it"
-	}
-	return said
+	return strings.Join(append([]string{said}, besides...), "; ")
 }
 
 // panels are the pictures: throughput by CPUs for each arrangement, and per CPU.

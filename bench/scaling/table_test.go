@@ -111,13 +111,27 @@ func TestFlat(t *testing.T) {
 		{1.01, 1.05, 1.09, 10, "not flat, throughput per CPU rises: 1.050"},
 		{math.Inf(-1), 1, math.Inf(1), 1, "open, one round has no interval"},
 	} {
-		got := flat("x", stats.Interval{Mean: c.mean, Lo: c.lo, Hi: c.hi, N: c.n}, false)
+		got := flat("x", stats.Interval{Mean: c.mean, Lo: c.lo, Hi: c.hi, N: c.n})
 		if !strings.HasPrefix(got, "W12, x: "+c.want) {
 			t.Errorf("%s, want %s", got, c.want)
 		}
 	}
-	if got := flat("x", stats.Interval{Mean: 1, Lo: 1, Hi: 1, N: 2}, true); !strings.Contains(got, "what they do to the caches is in it") {
-		t.Errorf("shared CPUs are not told: %s", got)
+	if got := flat("x", stats.Interval{Mean: 1, Lo: 1, Hi: 1, N: 2}, "a", "b"); !strings.HasSuffix(got, "1.000 [1.000, 1.000]; a; b") {
+		t.Errorf("what else is in it is not told: %s", got)
+	}
+}
+
+// TestBesides: a step is told from the first by what it shares, but not by what both share.
+func TestBesides(t *testing.T) {
+	alone, shared, crowded := size{threads: 1}, size{threads: 1}, size{threads: 2}
+	shared.layout.Shared, crowded.layout.Shared = true, true
+	for _, c := range []struct {
+		size, first size
+		want        int
+	}{{alone, alone, 0}, {shared, alone, 1}, {crowded, alone, 2}, {crowded, shared, 1}, {shared, shared, 0}} {
+		if got := c.size.besides(c.first); len(got) != c.want {
+			t.Errorf("%+v after %+v: %q", c.size, c.first, got)
+		}
 	}
 }
 

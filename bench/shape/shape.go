@@ -90,6 +90,15 @@ func (s Shape) Cores() [][]int {
 	return all
 }
 
+// Threads is how many of the CPUs are in one core, at most.
+func (s Shape) Threads() int {
+	most := 0
+	for _, core := range s.Cores() {
+		most = max(most, len(core))
+	}
+	return most
+}
+
 // roomy is from how many CPUs on a node can feed a proxy from the same node.
 const roomy = 4
 

@@ -74,6 +74,9 @@ func TestParts(t *testing.T) {
 	if got := fmt.Sprint(s.Cores()); got != "[[0 8] [1 9] [2 10] [3 11] [4 12] [5 13] [6 14] [7 15]]" {
 		t.Errorf("cores %s", got)
 	}
+	if s.Threads() != 2 || s.Only([]int{0, 1}).Threads() != 1 {
+		t.Errorf("threads in a core: %d, %d", s.Threads(), s.Only([]int{0, 1}).Threads())
+	}
 	if got := fmt.Sprint(s.On(1), s.Without(s.On(1)).Nodes(), s.Only(s.On(1)).Caches()); got != "[4 5 12 13 6 7 14 15] [0] [2 3]" {
 		t.Errorf("parts %s", got)
 	}
