@@ -30,12 +30,17 @@ func TestOrder(t *testing.T) {
 	for i := range unknown.CPUs {
 		unknown.CPUs[i].Cache = -1
 	}
+	adjacent := machine(1, 1, 4, 1) // as hypervisors number the threads of a core
+	for i := range adjacent.CPUs {
+		adjacent.CPUs[i].Core = []int{i &^ 1, i | 1}
+	}
 	for _, c := range []struct {
 		name  string
 		shape Shape
 		want  string
 		says  string
 	}{
+		{"threads side by side", adjacent, "[0 2 1 3]", "4 CPUs, 1 node, 1 cache"},
 		{"two CPUs", machine(1, 1, 2, 1), "[0 1]", "2 CPUs, 1 node, 1 cache"},
 		{"two nodes with threads", machine(2, 1, 2, 2), "[0 1 4 5 2 3 6 7]", "8 CPUs, 2 nodes, 2 caches"},
 		{"two caches with threads", machine(1, 2, 2, 2), "[0 1 4 5 2 3 6 7]", "8 CPUs, 1 node, 2 caches"},

@@ -75,7 +75,7 @@ func TestVerdict(t *testing.T) {
 	}{
 		{1.1, 1.3, 5, "more: 1.20 × [1.10, 1.30]"},
 		{0.7, 0.9, 5, "less: 0.80 ×"},
-		{0.9, 1.1, 5, "no difference is shown: 1.00 ×"},
+		{0.95, 1.25, 5, "no difference is shown: 1.10 ×"},
 		{math.Inf(-1), math.Inf(1), 1, "open, "},
 	} {
 		got := verdict("a ÷ b", stats.Interval{Mean: (c.lo + c.hi) / 2, Lo: c.lo, Hi: c.hi, N: c.n})
