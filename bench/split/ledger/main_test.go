@@ -9,7 +9,7 @@ import (
 // gives another has.
 func TestPost(t *testing.T) {
 	l := &ledger{}
-	const clients, entries = 8, 50_000
+	const clients, entries = 4, 500_000
 	var wg sync.WaitGroup
 	for range clients {
 		wg.Go(func() { l.post(entries) })
