@@ -71,6 +71,9 @@ func parse(args []string) (options, error) {
 			o.counts = append(o.counts, n)
 		}
 	}
+	if slices.Contains(o.pers, "") {
+		return o, fmt.Errorf("-per %q: write values of workers.per, as node,machine,4", *pers)
+	}
 	if !slices.Contains([]string{auto, loadRest, loadShared}, o.load) {
 		return o, fmt.Errorf("-load %q: write auto, rest or shared", o.load)
 	}

@@ -191,7 +191,7 @@ func TestParse(t *testing.T) {
 	if err != nil || len(o.counts) != 3 || o.counts[2] != 80 || o.pers[1] != "4" || o.load != auto {
 		t.Errorf("%+v, %v", o, err)
 	}
-	for _, args := range [][]string{{"-cpus", "1,two"}, {"-cpus", "0"}, {"-load", "here"}, {"-rounds", "0"}, {"-measure", "1ms"}} {
+	for _, args := range [][]string{{"-cpus", "1,two"}, {"-cpus", "0"}, {"-load", "here"}, {"-per", "node,"}, {"-rounds", "0"}, {"-measure", "1ms"}} {
 		if _, err := parse(args); err == nil {
 			t.Errorf("%q is taken", args)
 		}
