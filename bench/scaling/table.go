@@ -176,6 +176,11 @@ func (s series) perTable(first string) (report.Table, bool) {
 			Extra: []string{m.at, fmt.Sprint(m.workers), rate}})
 	}
 	t.Compare()
+	for _, row := range t.Rows {
+		if row.Name != row.Base {
+			t.Notes = append(t.Notes, "requests for the same CPU time, "+row.Name+" ÷ "+row.Base+": "+row.Ratio.Multiple())
+		}
+	}
 	return t, len(t.Rows) > 0
 }
 

@@ -87,6 +87,9 @@ func TestOtherTables(t *testing.T) {
 	if !ok || len(per.Rows) != 2 || per.Rows[1].Base != "4 CPUs, per machine" || !near(per.Rows[1].Ratio.Mean, 1) {
 		t.Errorf("arrangements %v, %+v", ok, per.Rows)
 	}
+	if got := strings.Join(per.Notes, "; "); got != "requests for the same CPU time, 4 CPUs, per node ÷ 4 CPUs, per machine: no difference is shown: 1.00 × [1.00, 1.00]" {
+		t.Errorf("notes %s", got)
+	}
 	rate, ok := all.rateTable()
 	if !ok || len(rate.Rows) != 5 || !near(rate.Rows[2].Value.Mean, 10.1) {
 		t.Errorf("rates %v, %+v", ok, rate.Rows)

@@ -91,24 +91,10 @@ func verdicts(t *report.Table, figure string) []string {
 	var all []string
 	for _, pair := range []struct{ who, base string }{{split, two}, {split, one}, {splitSilo, twoBehind}} {
 		if rounds[pair.who] != nil && rounds[pair.base] != nil {
-			all = append(all, verdict(figure+", "+pair.who+" ÷ "+pair.base, stats.GeoMean(stats.Ratios(rounds[pair.base], rounds[pair.who]))))
+			all = append(all, figure+", "+pair.who+" ÷ "+pair.base+": "+stats.GeoMean(stats.Ratios(rounds[pair.base], rounds[pair.who])).Multiple())
 		}
 	}
 	return all
-}
-
-// verdict is about a figure, of which more is better, as a multiple of the base's.
-func verdict(what string, r stats.Interval) string {
-	said := "no difference is shown"
-	switch {
-	case r.N < 2:
-		return what + ": open, less than two rounds have no interval"
-	case r.Lo > 1:
-		said = "more"
-	case r.Hi < 1:
-		said = "less"
-	}
-	return fmt.Sprintf("%s: %s: %.2f × [%.2f, %.2f]", what, said, r.Mean, r.Lo, r.Hi)
 }
 
 // silent says what the machine cannot show.

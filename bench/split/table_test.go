@@ -5,8 +5,6 @@ import (
 	"math"
 	"strings"
 	"testing"
-
-	"sluice/bench/stats"
 )
 
 // TestTable: a split that does 1.73 times the unsplit pair's requests reads as that.
@@ -64,24 +62,6 @@ func TestTableOfFailures(t *testing.T) {
 	}
 	if !strings.Contains(strings.Join(got.Notes, "\n"), ": open, ") {
 		t.Errorf("notes %q", got.Notes)
-	}
-}
-
-func TestVerdict(t *testing.T) {
-	for _, c := range []struct {
-		lo, hi float64
-		n      int
-		want   string
-	}{
-		{1.1, 1.3, 5, "more: 1.20 × [1.10, 1.30]"},
-		{0.7, 0.9, 5, "less: 0.80 ×"},
-		{0.95, 1.25, 5, "no difference is shown: 1.10 ×"},
-		{math.Inf(-1), math.Inf(1), 1, "open, "},
-	} {
-		got := verdict("a ÷ b", stats.Interval{Mean: (c.lo + c.hi) / 2, Lo: c.lo, Hi: c.hi, N: c.n})
-		if !strings.HasPrefix(got, "a ÷ b: "+c.want) {
-			t.Errorf("%s, want %s", got, c.want)
-		}
 	}
 }
 

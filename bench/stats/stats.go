@@ -8,6 +8,7 @@ package stats
 
 import (
 	"encoding/json"
+	"fmt"
 	"math"
 )
 
@@ -36,6 +37,21 @@ func (i Interval) MarshalJSON() ([]byte, error) {
 
 // Excludes says whether x lies outside the interval: only then may a difference from x be claimed.
 func (i Interval) Excludes(x float64) bool { return x < i.Lo || x > i.Hi }
+
+// Multiple says what may be claimed of a ratio to a base: more, less, or that no
+// difference is shown.
+func (i Interval) Multiple() string {
+	said := "no difference is shown"
+	switch {
+	case i.N < 2:
+		return "open, less than two rounds have no interval"
+	case i.Lo > 1:
+		said = "more"
+	case i.Hi < 1:
+		said = "less"
+	}
+	return fmt.Sprintf("%s: %.2f × [%.2f, %.2f]", said, i.Mean, i.Lo, i.Hi)
+}
 
 // Order is the order in which n entrants run in a round: A B C, B C A, C A B, …
 func Order(n, round int) []int {

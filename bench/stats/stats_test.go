@@ -104,3 +104,20 @@ func TestStudentIsSmooth(t *testing.T) {
 		t.Errorf("t(40) = %v, t(100) = %v", student(40), student(100))
 	}
 }
+
+func TestMultiple(t *testing.T) {
+	for _, c := range []struct {
+		lo, hi float64
+		n      int
+		want   string
+	}{
+		{1.1, 1.3, 5, "more: 1.20 × [1.10, 1.30]"},
+		{0.7, 0.9, 5, "less: 0.80 × [0.70, 0.90]"},
+		{0.95, 1.25, 5, "no difference is shown: 1.10 × [0.95, 1.25]"},
+		{math.Inf(-1), math.Inf(1), 1, "open, less than two rounds have no interval"},
+	} {
+		if got := (Interval{Mean: (c.lo + c.hi) / 2, Lo: c.lo, Hi: c.hi, N: c.n}).Multiple(); got != c.want {
+			t.Errorf("%s, want %s", got, c.want)
+		}
+	}
+}
