@@ -109,7 +109,6 @@ var (
 	p99         = outcome.Held(func(s outcome.Step) float64 { return s.P99 })
 	connections = outcome.Held(func(s outcome.Step) float64 { return float64(s.MostConnections) })
 	slowest     = outcome.Held(func(s outcome.Step) float64 { return s.SlowestError })
-	median      = outcome.Held(func(s outcome.Step) float64 { return s.MedianError })
 	refused     = outcome.Held(func(s outcome.Step) float64 { return s.Errors })
 )
 
@@ -196,7 +195,6 @@ const (
 	hangTimeout = 2 * time.Second
 	hangFor     = 15 * time.Second
 	hangMargin  = 0.5 // seconds that a refusal may come late on a busy machine
-	atOnce      = 0.1 // seconds
 )
 
 // hang stops the backend for a while once the contender has settled.
@@ -214,7 +212,6 @@ func hang(ctx context.Context, r *Rig, s *stage) (outcome.Round, error) {
 
 func judgeHang(_ *Rig, s *outcome.Scene) {
 	s.Check("refusals/s in the mean: the queue is bounded", 0.1, 0, s.Worst(contender.Adaptive, refused))
-	s.Check("median refusal, seconds: what finds the queue full is refused at once", 0, atOnce, s.Worst(contender.Adaptive, median))
 	s.Check("slowest refusal, seconds", 0, hangTimeout.Seconds()+hangMargin, s.Worst(contender.Adaptive, slowest))
 	s.Check("seconds "+afterHang+", worst round", 0, hangSeconds, s.Worst(contender.Adaptive, outcome.Timed(afterHang)))
 }
