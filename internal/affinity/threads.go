@@ -24,6 +24,28 @@ func AllowThread(tid int, cpus []int) error {
 	return nil
 }
 
+// OnlineCPUs reads which CPUs are switched on, from sysfs mounted at sys, ascending.
+func OnlineCPUs(sys string) ([]int, error) {
+	text, err := os.ReadFile(sys + "/devices/system/cpu/online")
+	if err != nil {
+		return nil, err
+	}
+	return topology.ParseCPUs(string(text))
+}
+
+// Threads lists the numbers of this process's threads, from procfs mounted at proc.
+// One that is born or ends meanwhile may be there or not.
+func Threads(proc string) ([]int, error) {
+	entries, err := os.ReadDir(proc + "/self/task")
+	var threads []int
+	for _, e := range entries {
+		if tid, err := strconv.Atoi(e.Name()); err == nil {
+			threads = append(threads, tid)
+		}
+	}
+	return threads, err
+}
+
 // CPUTime is what a CPU has done since boot.
 type CPUTime struct{ Busy, Idle time.Duration }
 

@@ -119,3 +119,27 @@ func TestAllowThread(t *testing.T) {
 		t.Errorf("what it has done: %+v, %v", now, err)
 	}
 }
+
+func TestOnlineCPUs(t *testing.T) {
+	sys := t.TempDir()
+	if _, err := OnlineCPUs(sys); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("without the file: %v", err)
+	}
+	dir := filepath.Join(sys, "devices/system/cpu")
+	if err := errors.Join(os.MkdirAll(dir, 0o700), os.WriteFile(dir+"/online", []byte("0-2,5\n"), 0o600)); err != nil {
+		t.Fatal(err)
+	}
+	if got, err := OnlineCPUs(sys); err != nil || !slices.Equal(got, []int{0, 1, 2, 5}) {
+		t.Errorf("%v, %v", got, err)
+	}
+}
+
+func TestThreads(t *testing.T) {
+	tid := somebody(t)
+	if got, err := Threads("/proc"); err != nil || !slices.Contains(got, tid) || !slices.Contains(got, os.Getpid()) {
+		t.Errorf("thread %d of process %d is not among %v, %v", tid, os.Getpid(), got, err)
+	}
+	if _, err := Threads(t.TempDir()); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("without procfs: %v", err)
+	}
+}

@@ -19,7 +19,7 @@
 //	crowd_test.go     thousands of slow clients
 //	chaos_test.go     everything at once, and what is left of it
 //	admin_test.go     the admin interface and the commands
-//	guest_test.go     several workers, on a real kernel with NUMA nodes
+//	guest_*_test.go   several workers, on a real kernel with NUMA nodes
 //
 // TestSlowCrowd brings as many clients as SLUICE_E2E_CROWD in the environment says;
 // 10000 is what Sluice must bear. The limit of open files must be above it.

@@ -179,17 +179,40 @@ func (v *visit) await() {
 	})
 }
 
-// expect finds both ends of each connection among the sockets of clients and
-// workers, and checks that 99 of 100 are at a worker that is good for a client of
-// their node. Node -1 is that of no worker.
+// expect checks that 99 of 100 connections are at a worker that is good for a client
+// of their node. Node -1 is that of no worker.
 func (v *visit) expect(good func(from, at int) bool) {
 	v.t.Helper()
-	workers, clients := map[string]int{}, map[string]int{} // nodes by inode
+	workers := map[string]int{} // nodes by inode
 	for _, w := range v.status().Workers {
 		for inode := range v.g.Inodes(w.PID) {
 			workers[inode] = w.Node
 		}
 	}
+	ways, right, found := v.ways(workers), 0, 0
+	for way, n := range ways {
+		found += n
+		if good(way.from, way.at) {
+			right += n
+		}
+	}
+	v.t.Logf("connections by the nodes of client and worker: %v", ways)
+	if found != v.all || right*100 < v.all*99 {
+		v.t.Errorf("of %d connections, %d of which were found, %d are where they should be", v.all, found, right)
+	}
+}
+
+// way is the node of a client, and that on which its connection is served: -1 if
+// nobody is known to.
+type way struct{ from, at int }
+
+func (w way) String() string { return fmt.Sprintf("%d → %d", w.from, w.at) }
+
+// ways finds both ends of each connection among the sockets of clients and of those
+// who serve, whose nodes are given by the sockets' inodes, and counts.
+func (v *visit) ways(serving map[string]int) map[way]int {
+	v.t.Helper()
+	clients := map[string]int{} // nodes by inode
 	for client, node := range v.clients {
 		for inode := range v.g.Inodes(client.PID) {
 			clients[inode] = node
@@ -200,25 +223,19 @@ func (v *visit) expect(good func(from, at int) bool) {
 		if node, ours := clients[socket.Inode]; ours && socket.Remote == webEnd {
 			from[socket.Local] = node
 		}
-		if node, ours := workers[socket.Inode]; ours && socket.Local == webEnd && !socket.Listening {
+		if node, ours := serving[socket.Inode]; ours && socket.Local == webEnd && !socket.Listening {
 			at[socket.Remote] = node
 		}
 	}
-	counts, right := map[string]int{}, 0
+	ways := map[way]int{}
 	for address, client := range from {
-		worker, found := at[address]
+		node, found := at[address]
 		if !found {
-			worker = -1
+			node = -1
 		}
-		counts[fmt.Sprintf("%d → %d", client, worker)]++
-		if good(client, worker) {
-			right++
-		}
+		ways[way{client, node}]++
 	}
-	v.t.Logf("connections by the nodes of client and worker: %v", counts)
-	if len(from) != v.all || right*100 < v.all*99 {
-		v.t.Errorf("of %d connections, %d of which were found, %d are where they should be", v.all, len(from), right)
-	}
+	return ways
 }
 
 // leave has the server answer, checks that everybody got that, and ends the server.

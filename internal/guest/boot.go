@@ -24,10 +24,14 @@ func Boot(t testing.TB, o Options) *Guest {
 	if err := o.check(); err != nil {
 		t.Fatal(err)
 	}
-	kernel := kernelImage(t)
+	kernel := cached(t, "vmlinuz")
 	qemu := testkit.Tool(t, "qemu-system-x86_64")
 	dir := shortDir(t)
 	initramfs := filepath.Join(dir, "initramfs")
+	if o.Card {
+		o.Files = maps.Clone(o.Files)
+		o.Files["modules/vmxnet3.ko"] = cached(t, "vmxnet3.ko")
+	}
 	if err := pack(initramfs, Build(t, "internal/guest/agent"), o.Files); err != nil {
 		t.Fatal(err)
 	}
@@ -68,18 +72,18 @@ func shortDir(t testing.TB) string {
 	return dir
 }
 
-// kernelImage finds the kernel that `make deps` has unpacked.
-func kernelImage(t testing.TB) string {
+// cached finds the kernel, or a part of it, that `make deps` has unpacked.
+func cached(t testing.TB, name string) string {
 	t.Helper()
 	cache, err := os.UserCacheDir()
 	if err != nil {
 		t.Fatal(err)
 	}
-	image := filepath.Join(cache, "sluice-guest", "vmlinuz")
-	if _, err := os.Stat(image); err != nil {
+	file := filepath.Join(cache, "sluice-guest", name)
+	if _, err := os.Stat(file); err != nil {
 		t.Fatalf("the test needs a kernel for its guest, run `make deps`: %v", err)
 	}
-	return image
+	return file
 }
 
 // Build builds a program of this module as a guest can run it, without anything

@@ -9,6 +9,7 @@
 //	process.go   programs in it
 //	numa.go      where the kernel says that threads and pages are
 //	sockets.go   which process has which connection, as the kernel says
+//	epoll.go     which thread waits for which connection
 //	agent/       the program in the guest that does all that
 //	order/       what is said to it, over a serial port
 //

@@ -97,7 +97,20 @@ func (g *Guest) Line(path string) string {
 // path.
 func (g *Guest) Match(pattern string) map[string]string {
 	g.t.Helper()
-	return g.do(order.Order{Do: order.Match, Path: pattern}).Files
+	return g.matchOnly(pattern, "")
+}
+
+// matchOnly is Match for what of each text matches a regular expression, a line for
+// each match. What comes out of a guest comes byte by byte.
+func (g *Guest) matchOnly(pattern, keep string) map[string]string {
+	g.t.Helper()
+	return g.do(order.Order{Do: order.Match, Path: pattern, Keep: keep}).Files
+}
+
+// readOnly is Read likewise.
+func (g *Guest) readOnly(path, keep string) string {
+	g.t.Helper()
+	return g.do(order.Order{Do: order.Read, Path: path, Keep: keep}).Text
 }
 
 // List is the names in a directory, sorted.

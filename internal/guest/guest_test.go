@@ -55,11 +55,13 @@ func TestOptions(t *testing.T) {
 		"absent": {Options{Nodes: 3, CPUsPerNode: 2, Absent: 1, CPUless: 1},
 			"cpus=4,maxcpus=6,sockets=3 1152M nodeid=2 node-id=2,socket-id=2 nodeid=3,memdev=m3", true},
 		"distances": {Options{Nodes: 2, CPUsPerNode: 1, Distances: [][]int{{10, 31}, {31, 10}}}, "src=0,dst=0,val=10 src=0,dst=1,val=31 src=1,dst=0,val=31", true},
+		"a card":    {Options{Nodes: 2, CPUsPerNode: 1, Card: true, CardOn: 1}, "pxb,id=bus1,bus=pci.0,bus_nr=64,numa_node=1 vmxnet3,bus=bus1", true},
 
 		"no nodes":          {Options{CPUsPerNode: 1}, "a guest of 0 nodes", false},
 		"no CPUs":           {Options{Nodes: 1}, "with 0 CPUs", false},
 		"nothing to boot":   {Options{Nodes: 1, CPUsPerNode: 1, Absent: 1, CPUless: 1}, "node 0", false},
 		"no memory to boot": {Options{Nodes: 2, CPUsPerNode: 1, Memoryless: []int{0}}, "node 0", false},
+		"a card nowhere":    {Options{Nodes: 2, CPUsPerNode: 1, Card: true, CardOn: 2}, "a card on node 2", false},
 		"too few distances": {Options{Nodes: 2, CPUsPerNode: 1, Distances: [][]int{{10}}}, "distances of 1", false},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -150,6 +152,32 @@ func TestParseSockets(t *testing.T) {
 	}
 }
 
+func TestEpollOf(t *testing.T) {
+	t.Parallel()
+	for call, want := range map[string]int{
+		"232 0x5 0xc000 0x80 0xffffffff": 5, "281 0xb": 11, "281": -1, "0 0x5 0xc000": -1, "running": -1, "running 0x5": -1, "": -1, "232 five": -1,
+	} {
+		if fd, waiting := epollOf(call); waiting != (want >= 0) || waiting && fd != want {
+			t.Errorf("%q: %d, %t, want %d", call, fd, waiting, want)
+		}
+	}
+}
+
+func TestWatched(t *testing.T) {
+	t.Parallel()
+	got, err := watched("pos:\t0\nino:\t1057\n" +
+		"tfd:        7 events: 80002019 data:  100000007  pos:0 ino:1fd8 sdev:8\n" +
+		"tfd:       12 events: 80002019 data:  10000000c  pos:0 ino:a sdev:8\n")
+	if want := []string{"8152", "10"}; err != nil || !slices.Equal(got, want) {
+		t.Errorf("%v, %v, want %v", got, err, want)
+	}
+	for _, text := range []string{"tfd: 7 events: 1\n", "tfd: 7 ino:\n", "tfd: 7 ino:xyz\n"} {
+		if got, err := watched(text); err == nil {
+			t.Errorf("%q is read as %v", text, got)
+		}
+	}
+}
+
 // A guest of an odd shape: what was asked for is what its kernel says.
 func TestGuest(t *testing.T) {
 	packed := map[string]string{} // here, by their paths there
@@ -209,6 +237,10 @@ func files(t *testing.T, g *Guest) {
 		t.Errorf("%d of 6 files are there", n)
 	}
 	g.Mkdir("/tmp/a/b")
+	g.Write("/tmp/some", "a=1\nb=2\na=3\n")
+	if got := g.readOnly("/tmp/some", "a=.*"); got != "a=1\na=3" {
+		t.Errorf("kept %q", got)
+	}
 	const text = "one\ntwo \"\\ é\n"
 	g.Write("/tmp/a/b/c", text)
 	g.Write("/tmp/a/b/d", "")
@@ -261,6 +293,18 @@ func serversAndClients(t *testing.T, g *Guest) {
 		return body
 	}
 	testkit.Eventually(t, "all have come", func() bool { return figures() == "requests 3 now 3 most 3" })
+	waits := func() bool {
+		its, n := g.Inodes(client.PID), 0
+		for _, inodes := range g.Waits(client.PID) {
+			for _, inode := range inodes {
+				if its[inode] && slices.ContainsFunc(g.Sockets(), func(s Socket) bool { return s.Inode == inode }) {
+					n++
+				}
+			}
+		}
+		return n == 3
+	}
+	testkit.Eventually(t, "the client waits for its three sockets", waits)
 	if client.Stdout() != "" {
 		t.Error("a server that is closed has answered")
 	}

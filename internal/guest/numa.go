@@ -19,12 +19,12 @@ type Node struct {
 func (g *Guest) Nodes() []Node {
 	g.t.Helper()
 	const dir = "/sys/devices/system/node/"
-	lists, memory := g.Match(dir+"node*/cpulist"), g.Match(dir+"node*/meminfo")
+	lists, memory := g.Match(dir+"node*/cpulist"), g.matchOnly(dir+"node*/meminfo", "Node .* MemTotal.*")
 	var nodes []Node
-	for _, id := range g.cpus(g.Line(dir + "online")) {
+	for _, id := range g.CPUs(g.Line(dir + "online")) {
 		n := Node{ID: id}
 		at := fmt.Sprintf("%snode%d/", dir, id)
-		n.CPUs = g.cpus(lists[at+"cpulist"])
+		n.CPUs = g.CPUs(lists[at+"cpulist"])
 		var kib int
 		if _, err := fmt.Sscanf(memory[at+"meminfo"], "Node %d MemTotal: %d kB", new(int), &kib); err != nil {
 			g.t.Fatalf("%smeminfo: %v", at, err)
@@ -35,8 +35,18 @@ func (g *Guest) Nodes() []Node {
 	return nodes
 }
 
-// cpus reads a list of the kernel.
-func (g *Guest) cpus(list string) []int {
+// Plug takes a CPU away, or brings it back.
+func (g *Guest) Plug(cpu int, in bool) {
+	g.t.Helper()
+	value := "0"
+	if in {
+		value = "1"
+	}
+	g.Write(fmt.Sprintf("/sys/devices/system/cpu/cpu%d/online", cpu), value)
+}
+
+// CPUs reads a list of the kernel, of CPUs or of nodes.
+func (g *Guest) CPUs(list string) []int {
 	g.t.Helper()
 	cpus, err := parseList(list)
 	if err != nil {
@@ -74,7 +84,7 @@ func parseList(list string) ([]int, error) {
 func (g *Guest) Children(pid int) []int {
 	g.t.Helper()
 	var children []int
-	for _, text := range g.Match("/proc/[0-9]*/stat") {
+	for _, text := range g.matchOnly("/proc/[0-9]*/stat", `(?s)^\d+ \(.*\) \S \d+`) {
 		child, state, parent, err := parseStat(text)
 		if err != nil {
 			g.t.Fatal(err)
@@ -105,14 +115,14 @@ func parseStat(text string) (pid int, state string, parent int, err error) {
 func (g *Guest) Threads(pid int) map[int][]int {
 	g.t.Helper()
 	threads := map[int][]int{}
-	for path, text := range g.Match(fmt.Sprintf("/proc/%d/task/*/status", pid)) {
+	const field = "Cpus_allowed_list:"
+	for path, text := range g.matchOnly(fmt.Sprintf("/proc/%d/task/*/status", pid), field+".*") {
 		id, err := strconv.Atoi(filepath.Base(filepath.Dir(path)))
-		_, after, found := strings.Cut(text, "Cpus_allowed_list:")
+		list, found := strings.CutPrefix(text, field)
 		if err != nil || !found {
-			g.t.Fatalf("%s: no Cpus_allowed_list", path)
+			g.t.Fatalf("%s: no %s", path, field)
 		}
-		list, _, _ := strings.Cut(after, "\n")
-		threads[id] = g.cpus(list)
+		threads[id] = g.CPUs(list)
 	}
 	if len(threads) == 0 {
 		g.t.Fatalf("process %d in the guest has no threads", pid)
@@ -124,7 +134,7 @@ func (g *Guest) Threads(pid int) map[int][]int {
 // is no file's, by the node that they are on.
 func (g *Guest) AnonymousPages(pid int) map[int]int {
 	g.t.Helper()
-	pages, err := anonymousPages(g.Read(fmt.Sprintf("/proc/%d/numa_maps", pid)))
+	pages, err := anonymousPages(g.readOnly(fmt.Sprintf("/proc/%d/numa_maps", pid), `.* N\d+=.*`))
 	if err != nil {
 		g.t.Fatal(err)
 	}

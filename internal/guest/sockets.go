@@ -18,7 +18,7 @@ type Socket struct {
 // Sockets are all TCP sockets over IPv4 of the guest.
 func (g *Guest) Sockets() []Socket {
 	g.t.Helper()
-	sockets, err := parseSockets(g.Read("/proc/net/tcp"))
+	sockets, err := parseSockets(g.readOnly("/proc/net/tcp", `(?m)^([ \t]*\S+){10}`))
 	if err != nil {
 		g.t.Fatal(err)
 	}
@@ -50,7 +50,7 @@ func parseSockets(text string) ([]Socket, error) {
 func (g *Guest) Inodes(pid int) map[string]bool {
 	g.t.Helper()
 	inodes := map[string]bool{}
-	for _, text := range g.Match(fmt.Sprintf("/proc/%d/fdinfo/*", pid)) {
+	for _, text := range g.matchOnly(fmt.Sprintf("/proc/%d/fdinfo/*", pid), `(?m)^ino:.*`) {
 		_, after, found := strings.Cut(text, "ino:")
 		if fields := strings.Fields(after); found && len(fields) > 0 {
 			inodes[fields[0]] = true

@@ -90,6 +90,7 @@ type Worker struct {
 	Nodes       []int  `json:"nodes"`                        // all nodes that it has CPUs of
 	CPUs        []int  `json:"cpus"`                         // at least one: all threads of the process stay on them
 	Reserved    []int  `json:"reserved,omitempty"`           // CPUs of its nodes that no worker uses: interrupts go there
+	Unused      []int  `json:"-"`                            // all further CPUs of its nodes, not granted or not wished: connections that arrive there are for the workers of the node
 	Overflow    []int  `json:"overflow,omitempty"`           // soft: where its threads may go too while its own CPUs are full
 	Loops       int    `json:"loops"`                        // 1 to MaxLoops
 	Affinity    string `json:"affinity"`                     // hard | soft | none
@@ -189,8 +190,12 @@ func (p *planner) assign(silos []silo, reserved map[int][]int) {
 		}
 		for _, node := range s.nodes {
 			worker.Reserved = append(worker.Reserved, reserved[node]...)
+			if n := p.machine.Node(node); n != nil {
+				worker.Unused = append(worker.Unused, without(without(n.CPUs, all), reserved[node])...)
+			}
 		}
 		slices.Sort(worker.Reserved)
+		slices.Sort(worker.Unused)
 		if w.Affinity == AffinitySoft {
 			worker.Overflow = without(all, s.cpus)
 		}

@@ -30,7 +30,7 @@ func TestPlanProperties(t *testing.T) {
 			refused++
 			continue
 		}
-		for _, check := range []func(*topology.Machine, Wishes, *Assignment) string{checkWorkers, checkCPUs, checkNodes, checkMemory, checkCounts, checkReserved} {
+		for _, check := range []func(*topology.Machine, Wishes, *Assignment) string{checkWorkers, checkCPUs, checkNodes, checkMemory, checkCounts, checkReserved, checkUnused} {
 			if fault := check(m, w, a); fault != "" {
 				t.Fatalf("seed %d: %s\nmachine\n%vwishes %+v\nplan\n%s", seed, fault, m, w, transcript(a))
 			}
@@ -169,7 +169,7 @@ func TestBrokenTrees(t *testing.T) {
 			continue
 		}
 		Warnings(m, a)
-		for _, check := range []func(*topology.Machine, Wishes, *Assignment) string{checkWorkers, checkCPUs, checkNodes, checkMemory, checkReserved} {
+		for _, check := range []func(*topology.Machine, Wishes, *Assignment) string{checkWorkers, checkCPUs, checkNodes, checkMemory, checkReserved, checkUnused} {
 			if fault := check(m, w, a); fault != "" {
 				t.Fatalf("seed %d: %s\nmachine\n%vwishes %+v\nplan\n%s", seed, fault, m, w, transcript(a))
 			}
@@ -189,7 +189,7 @@ func checkWorkers(_ *topology.Machine, w Wishes, a *Assignment) string {
 			return fmt.Sprintf("worker %d says it is %d", i, worker.Index)
 		case len(worker.CPUs) == 0:
 			return fmt.Sprintf("worker %d has no CPU", i)
-		case !slices.IsSorted(worker.CPUs) || !slices.IsSorted(worker.Nodes) || !slices.IsSorted(worker.Reserved):
+		case !slices.IsSorted(worker.CPUs) || !slices.IsSorted(worker.Nodes) || !slices.IsSorted(worker.Reserved) || !slices.IsSorted(worker.Unused):
 			return fmt.Sprintf("a list of worker %d is not ascending", i)
 		case worker.Loops < 1 || worker.Loops > MaxLoops:
 			return fmt.Sprintf("worker %d has %d loops", i, worker.Loops)
@@ -374,6 +374,38 @@ func checkCounts(m *topology.Machine, w Wishes, a *Assignment) string {
 		return fmt.Sprintf("%d workers for the machine", len(a.Workers))
 	}
 	return ""
+}
+
+// checkUnused: each CPU of a worker's nodes is a worker's, or left to interrupts, or
+// unused, and never two of these.
+func checkUnused(m *topology.Machine, _ Wishes, a *Assignment) string {
+	for _, worker := range a.Workers {
+		for _, node := range worker.Nodes {
+			n := m.Node(node)
+			if n == nil {
+				continue
+			}
+			for _, cpu := range n.CPUs {
+				uses := 0
+				for _, other := range a.Workers {
+					uses += count(other.CPUs, cpu)
+				}
+				if uses += count(worker.Reserved, cpu) + count(worker.Unused, cpu); uses != 1 {
+					return fmt.Sprintf("CPU %d of node %d has %d uses, want 1, for worker %d", cpu, node, uses, worker.Index)
+				}
+			}
+		}
+	}
+	return ""
+}
+
+func count(list []int, id int) (n int) {
+	for _, other := range list {
+		if other == id {
+			n++
+		}
+	}
+	return n
 }
 
 // checkReserved: what is left to interrupts is on the worker's nodes, and nobody

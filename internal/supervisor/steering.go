@@ -104,9 +104,8 @@ func steeringOf(wish string, workers []placement.Worker) string {
 
 // partsFor decides which sockets each CPU's connections go to. A worker that is
 // absent gets nothing: its CPUs' connections go to the others of its node, or to
-// all if it has none there. CPUs that no worker has go to all too, save those of a
-// node that are left to interrupts: they go to the node. If everybody is absent,
-// everybody is waited for.
+// all if it has none there. CPUs that no worker has go to the workers of their node,
+// or to all if it has none. If everybody is absent, everybody is waited for.
 func partsFor(steering string, workers []placement.Worker, absent []bool) []part {
 	g := groupOf(workers, absent)
 	targets := map[int][]int{} // by CPU
@@ -114,7 +113,7 @@ func partsFor(steering string, workers []placement.Worker, absent []bool) []part
 		if steering == config.SteerHash {
 			break
 		}
-		for _, cpu := range w.Reserved {
+		for _, cpu := range slices.Concat(w.Reserved, w.Unused) {
 			targets[cpu] = g.onNode(w.Node)
 		}
 		for at, cpu := range w.CPUs {

@@ -31,6 +31,8 @@ func TestParts(t *testing.T) {
 	two := []placement.Worker{on(0, 0, 1), on(1, 2, 3)}
 	reserving := []placement.Worker{on(0, 1), on(1, 3)}
 	reserving[0].Reserved, reserving[1].Reserved = []int{0}, []int{2}
+	granted := []placement.Worker{on(0, 1), on(1, 2, 3)}
+	granted[0].Unused = []int{0, 4}
 	few := []placement.Worker{{Node: 0, CPUs: []int{0, 1, 2}, Loops: 2}}
 	many := []placement.Worker{{Node: 0, CPUs: []int{0, 1}, Loops: 3}, on(1, 2)}
 	for _, test := range []struct {
@@ -47,6 +49,7 @@ func TestParts(t *testing.T) {
 		{"CPUs that nobody has", []placement.Worker{on(0, 1), on(1, 4)}, "node", nil, "0:[0 1] 1:[0] 2:[0 1] 4:[1] 5:[0 1]"},
 		{"CPUs left to interrupts", reserving, "node", nil, "0:[0] 2:[1] 4:[0 1]"},
 		{"the same, by CPU", reserving, "cpu", nil, "0:[0] 2:[1] 4:[0 1]"},
+		{"CPUs that are not ours", granted, "node", nil, "0:[0] 2:[1 2] 4:[0] 5:[0 1 2]"},
 		{"two workers on a node", []placement.Worker{on(0, 0), on(0, 1), on(1, 2)}, "node", nil, "0:[0 1] 2:[2] 3:[0 1 2]"},
 		{"fewer loops than CPUs", few, "cpu", nil, "0:[0] 1:[1] 2:[0] 3:[0 1]"},
 		{"more loops than CPUs", many, "cpu", nil, "0:[0 2] 1:[1] 2:[3] 3:[0 1 2 3]"},

@@ -29,6 +29,7 @@ type traffic struct {
 	lines   *admission.Lines // touched on the first lane's loop only
 	shedder *shedder
 	roamer  *roamer // nil if loops stay on the worker's CPUs
+	keeper  *keeper // nil before the first configuration
 	lanes   []*lane
 	log     *accesslog.Log
 	logged  config.AccessLog // what log was opened for
@@ -132,6 +133,8 @@ func (t *traffic) start(s *spec.Spec) error {
 		t.roamer = newRoamer(spread.New(s.CPUs, s.Overflow, s.Loops), t.shared.Worker(t.index), thisMachine(), t.threads)
 		t.roamer.start()
 	}
+	t.keeper = newKeeper(s.CPUs, s.Pin, thisKernel(), t.threads)
+	t.keeper.start()
 	return t.answer(s.Bells[s.Worker])
 }
 
@@ -214,6 +217,7 @@ func (t *traffic) Close() {
 		close(t.closing)
 		t.shedder.close()
 		t.roamer.close()
+		t.keeper.close()
 		for _, l := range t.lanes {
 			l.loop.Close()
 		}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"path/filepath"
 
 	"golang.org/x/sys/unix"
 
@@ -50,23 +51,47 @@ func prepare() error {
 	if err := os.WriteFile("/sys/fs/cgroup/cgroup.subtree_control", []byte("+cpuset +memory"), 0); err != nil {
 		return err
 	}
-	return loopbackUp()
+	if err := loadModules(); err != nil {
+		return err
+	}
+	cards, err := filepath.Glob("/sys/class/net/*")
+	for _, card := range cards {
+		err = errors.Join(err, up(filepath.Base(card)))
+	}
+	return err
 }
 
-// loopbackUp brings lo up; the kernel itself then gives it 127.0.0.1.
-func loopbackUp() error {
+// loadModules loads the parts of the kernel that the machine was given.
+func loadModules() error {
+	modules, err := filepath.Glob("/modules/*.ko")
+	for _, path := range modules {
+		file, err := os.Open(path)
+		if err != nil {
+			return err
+		}
+		err = unix.FinitModule(int(file.Fd()), "", 0)
+		file.Close()
+		if err != nil {
+			return fmt.Errorf("loading %s: %w", path, err)
+		}
+	}
+	return err
+}
+
+// up brings a network interface up; lo then has 127.0.0.1 from the kernel itself.
+func up(name string) error {
 	fd, err := unix.Socket(unix.AF_INET, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0)
 	if err != nil {
 		return err
 	}
 	defer unix.Close(fd)
-	lo, err := unix.NewIfreq("lo")
+	card, err := unix.NewIfreq(name)
 	if err != nil {
 		return err
 	}
-	lo.SetUint16(unix.IFF_UP)
-	if err := unix.IoctlIfreq(fd, unix.SIOCSIFFLAGS, lo); err != nil {
-		return fmt.Errorf("bringing lo up: %w", err)
+	card.SetUint16(unix.IFF_UP)
+	if err := unix.IoctlIfreq(fd, unix.SIOCSIFFLAGS, card); err != nil {
+		return fmt.Errorf("bringing %s up: %w", name, err)
 	}
 	return nil
 }

@@ -7,6 +7,8 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"regexp"
+	"strings"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -47,12 +49,16 @@ func obey(in io.Reader, out io.Writer) error {
 }
 
 func (a *agent) do(o order.Order) (order.Answer, error) {
+	keep, err := regexp.Compile(o.Keep)
+	if err != nil {
+		return order.Answer{}, err
+	}
 	switch o.Do {
 	case order.Read:
-		text, err := os.ReadFile(o.Path)
-		return order.Answer{Text: string(text)}, err
+		text, err := readOnly(o.Path, keep)
+		return order.Answer{Text: text}, err
 	case order.Match:
-		return match(o.Path)
+		return match(o.Path, keep)
 	case order.List:
 		return list(o.Path)
 	case order.Write:
@@ -74,15 +80,24 @@ func (a *agent) do(o order.Order) (order.Answer, error) {
 
 // match reads the files of a pattern. One that goes away meanwhile, as a thread's
 // in /proc may, is left out.
-func match(pattern string) (order.Answer, error) {
+func match(pattern string, keep *regexp.Regexp) (order.Answer, error) {
 	paths, err := filepath.Glob(pattern)
 	files := map[string]string{}
 	for _, path := range paths {
-		if text, err := os.ReadFile(path); err == nil {
-			files[path] = string(text)
+		if text, err := readOnly(path, keep); err == nil {
+			files[path] = text
 		}
 	}
 	return order.Answer{Files: files}, err
+}
+
+// readOnly reads of a file what is to be kept: a serial port is slow.
+func readOnly(path string, keep *regexp.Regexp) (string, error) {
+	text, err := os.ReadFile(path)
+	if keep.String() == "" || err != nil {
+		return string(text), err
+	}
+	return strings.Join(keep.FindAllString(string(text), -1), "\n"), nil
 }
 
 func list(dir string) (order.Answer, error) {

@@ -5,8 +5,8 @@ package order
 
 // Kinds of orders.
 const (
-	Read   = "read"   // Path → Text
-	Match  = "match"  // Path, a pattern as of path/filepath → Files: each file that it matches, with its text
+	Read   = "read"   // Path, Keep → Text
+	Match  = "match"  // Path, a pattern as of path/filepath, Keep → Files: each file that it matches, with its text
 	List   = "list"   // Path → Names
 	Write  = "write"  // Path, Text; the file is made if it is not there
 	Mkdir  = "mkdir"  // Path
@@ -21,6 +21,7 @@ type Order struct {
 	Do      string   `json:"do"`
 	Path    string   `json:"path,omitempty"`
 	Text    string   `json:"text,omitempty"`
+	Keep    string   `json:"keep,omitempty"` // of a text that is read, what matches this (package regexp), a line for each; empty: all
 	Args    []string `json:"args,omitempty"`
 	Env     []string `json:"env,omitempty"`
 	Cgroup  string   `json:"cgroup,omitempty"` // directory of the control group that a process is born in; empty: the agent's
