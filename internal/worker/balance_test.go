@@ -103,6 +103,7 @@ func TestHandOverDuringDrain(t *testing.T) {
 		t.Errorf("%d connections are counted after the arrival, want 18", n)
 	}
 	mustEnd(t, conn)
+	testkit.Eventually(t, "it is counted no longer", func() bool { return h.traffic.connections() == 17 })
 	later, err := net.Dial("tcp", h.at[0]) // comes to a loop that drains
 	if err != nil {
 		t.Fatal(err)
