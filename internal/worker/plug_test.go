@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -13,6 +14,7 @@ import (
 
 // switched is a machine whose CPUs a test switches, in virtual time.
 type switched struct {
+	mu      sync.Mutex // guards all
 	online  []int
 	threads []int
 	unread  error
@@ -22,13 +24,33 @@ type switched struct {
 
 func (s *switched) kernel() kernel {
 	return kernel{
-		online:  func() ([]int, error) { return s.online, s.unread },
+		online: func() ([]int, error) {
+			s.mu.Lock()
+			defer s.mu.Unlock()
+			return s.online, s.unread
+		},
 		threads: func() ([]int, error) { return s.threads, nil },
 		allow: func(tid int, cpus []int) error {
+			s.mu.Lock()
+			defer s.mu.Unlock()
 			s.allowed = append(s.allowed, fmt.Sprint(tid, ":", cpus))
 			return s.denied
 		},
 	}
+}
+
+// plug has these CPUs online from now on, and forgets what was ordered.
+func (s *switched) plug(online []int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.online, s.allowed = online, nil
+}
+
+// ordered is what was ordered since.
+func (s *switched) ordered() string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return strings.Join(s.allowed, " ")
 }
 
 // A worker with CPUs 2 and 3, whose loops are the threads 10 and 11; 12 is another
@@ -62,10 +84,10 @@ func TestKeeper(t *testing.T) {
 				defer k.close()
 				time.Sleep(replugEvery / 2)
 				for i, step := range c.steps {
-					s.online, s.allowed = step.online, nil
+					s.plug(step.online)
 					time.Sleep(replugEvery)
 					synctest.Wait()
-					if got := strings.Join(s.allowed, " "); got != step.want {
+					if got := s.ordered(); got != step.want {
 						t.Errorf("step %d, with %v online: %q, want %q", i, step.online, got, step.want)
 					}
 				}
