@@ -13,12 +13,14 @@ import (
 	"sluice/internal/testkit"
 )
 
-// What every worker on a node must reach: the share of its anonymous pages that is
-// there, by workers.memory.
+// How a worker gets its memory (workers.memory), and what share of its anonymous
+// pages must be on its node then.
 const (
-	preferred = 0.95
-	bound     = 1
+	prefer = "prefer"
+	bind   = "bind"
 )
+
+var wanted = map[string]float64{prefer: 0.95, bind: 1}
 
 // A guest of eight nodes with a CPU each, some of them odd.
 const (
@@ -37,7 +39,7 @@ func TestGuestOfEightNodes(t *testing.T) {
 	g.Plug(unplugged, false)
 	s := startGuested(t, g, farm("http://"+guestServer, "admission: off", "timeouts: {first_byte: 10m}"))
 	s.part("workers are where CPUs are", func(s *guested) {
-		s.inSilos(preferred, 0, 1, 2, memoryless, 4, 5, 7)
+		s.inSilos(prefer, 0, 1, 2, memoryless, 4, 5, 7)
 		v := s.visitAll()
 		v.expect(func(from, at int) bool { return at == from })
 		v.leave()
@@ -56,7 +58,7 @@ func TestGuestOfEightNodes(t *testing.T) {
 		s.arriveAtHome(others...)
 		s.g.Plug(lost, true)
 		s.awaitPinned(lost)
-		s.inSilos(preferred, 0, 1, 2, memoryless, 4, 5, 7)
+		s.inSilos(prefer, 0, 1, 2, memoryless, 4, 5, 7)
 		s.arriveAtHome(s.nodes[lost])
 	})
 }
@@ -83,7 +85,7 @@ func TestGuestOfTwoNodes(t *testing.T) {
 	g.Plug(off, false)
 	s := startGuested(t, g, farm("http://"+guestServer, "admission: off", "timeouts: {first_byte: 10m}"))
 	s.part("a loop for each CPU that is there", func(s *guested) {
-		s.inSilos(preferred, 0, 1)
+		s.inSilos(prefer, 0, 1)
 		v := s.visitAll()
 		v.expect(func(from, at int) bool { return at == from })
 		v.leave()
@@ -97,7 +99,7 @@ func TestGuestOfTwoNodes(t *testing.T) {
 		s.g.Plug(lost, true)
 		s.nodes = s.g.Nodes()
 		s.awaitPinned(1)
-		s.inSilos(preferred, 0, 1)
+		s.inSilos(prefer, 0, 1)
 		s.arriveAtHome(s.nodes...)
 	})
 }
@@ -127,31 +129,34 @@ func (s *guested) awaitPinned(node int) {
 
 // inSilos checks that these nodes, and no others, have a worker each, whose threads
 // and whose memory are there.
-func (s *guested) inSilos(share float64, nodes ...int) {
+func (s *guested) inSilos(memory string, nodes ...int) {
 	s.t.Helper()
 	at := map[int]int{} // workers by node
 	for _, pid := range s.workers() {
 		node := s.siloed(pid)
 		at[node] = pid
-		s.atHome(pid, node, share)
+		s.atHome(pid, node, memory)
 	}
 	if got := slices.Sorted(maps.Keys(at)); !slices.Equal(got, nodes) || len(s.workers()) != len(nodes) {
 		s.t.Errorf("workers are on nodes %v, want %v", got, nodes)
 	}
 }
 
-// atHome checks how much of a worker's memory is on its node; on the nearest if that
-// has none.
-func (s *guested) atHome(pid, node int, share float64) {
+// atHome checks a worker's memory policy, and how much of its memory is on its node;
+// if that has none, that there is no policy, and how much is on the nearest.
+func (s *guested) atHome(pid, node int, memory string) {
 	s.t.Helper()
-	home := node
+	home, policy := node, fmt.Sprintf("%s:%d", memory, node)
 	if node >= 0 && s.nodes[node].Memory == 0 {
-		home = nearest
+		home, policy = nearest, "default"
 	}
-	got := s.localShare(pid, home)
-	s.t.Logf("%.2f %% of the memory of worker %d of node %d is on node %d", 100*got, pid, node, home)
-	if got < share {
-		s.t.Errorf("the pages of worker %d of node %d by node are %v, want %g %% on node %d", pid, node, s.g.AnonymousPages(pid), 100*share, home)
+	share := s.localShare(pid, home)
+	s.t.Logf("%.2f %% of the memory of worker %d of node %d is on node %d", 100*share, pid, node, home)
+	if share < wanted[memory] {
+		s.t.Errorf("the pages of worker %d of node %d by node are %v, want %g %% on node %d", pid, node, s.g.AnonymousPages(pid), 100*wanted[memory], home)
+	}
+	if policies := s.g.MemoryPolicies(pid); len(policies) != 1 || policies[policy] == 0 {
+		s.t.Errorf("the mappings of worker %d of node %d have the policies %v, want %s for all", pid, node, policies, policy)
 	}
 }
 
@@ -218,7 +223,7 @@ func (s *guested) nodeOf(cpus []int) int {
 func memoryBound(t *testing.T, g *guest.Guest) {
 	s := startGuested(t, g, farm("http://"+guestServer, "admission: off", "timeouts: {first_byte: 10m}"), "workers: {memory: bind}")
 	v := s.visitAll()
-	s.inSilos(bound, 0, 1, 2, 3)
+	s.inSilos(bind, 0, 1, 2, 3)
 	if share := v.remote(); share > 0.01 {
 		t.Errorf("%.0f %% of the connections are served by another node's loops", 100*share)
 	}
@@ -276,7 +281,7 @@ func inControlGroup(t *testing.T, g *guest.Guest) {
 	for _, pid := range s.workers() {
 		node := s.siloed(pid)
 		if node < 2 {
-			s.atHome(pid, node, preferred)
+			s.atHome(pid, node, prefer)
 		}
 		for from, pages := range s.g.AnonymousPages(pid) {
 			if from > 1 && pages > 0 {

@@ -219,7 +219,7 @@ func workerPerNode(t *testing.T, g *guest.Guest) {
 	for _, pid := range workers {
 		node := s.siloed(pid)
 		homes[node] = pid
-		s.atHome(pid, node, preferred)
+		s.atHome(pid, node, prefer)
 	}
 	if len(homes) != len(s.nodes) {
 		t.Errorf("workers by node: %v", homes)
@@ -233,7 +233,7 @@ func workerPerNode(t *testing.T, g *guest.Guest) {
 	if got := received(s.crowd(1)); got["200 a"] != 8 {
 		t.Errorf("afterwards: %v", got)
 	}
-	s.inSilos(preferred, 0, 1, 2, 3)
+	s.inSilos(prefer, 0, 1, 2, 3)
 	for _, pid := range s.workers() {
 		if node := s.siloed(pid); slices.Contains(workers, pid) == (node == victim) {
 			t.Errorf("after the worker of node %d was killed, worker %d is on node %d; before: %v", victim, pid, node, homes)

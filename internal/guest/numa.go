@@ -141,6 +141,20 @@ func (g *Guest) AnonymousPages(pid int) map[int]int {
 	return pages
 }
 
+// MemoryPolicies are those of a process's mappings that are no file's, as "bind:2":
+// how many mappings have each. The kernel shows the policy of the process's first
+// thread, which those have that were not given their own.
+func (g *Guest) MemoryPolicies(pid int) map[string]int {
+	g.t.Helper()
+	policies := map[string]int{}
+	for line := range strings.Lines(g.readOnly(fmt.Sprintf("/proc/%d/numa_maps", pid), `.* N\d+=.*`)) {
+		if fields := strings.Fields(line); !strings.Contains(line, " file=") {
+			policies[fields[1]]++
+		}
+	}
+	return policies
+}
+
 // anonymousPages reads /proc/PID/numa_maps (numa(7)): a line for each mapping, with
 // pages by node as N0=12. Mappings of files are left out, with the few pages of
 // them that the process has written to.
