@@ -16,6 +16,7 @@ import (
 	"os"
 	"os/signal"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"syscall"
 	"time"
@@ -33,6 +34,7 @@ type options struct {
 	scenes []string
 	rounds int
 	load   scene.Load
+	limits []int
 	sluice string
 	out    string
 	record bool
@@ -65,6 +67,7 @@ func parse(args []string) (options, error) {
 	f.DurationVar(&l.Settle, "settle", time.Minute, "time with all users before a measurement that has no ramp")
 	f.DurationVar(&l.Phase, "phase", 45*time.Second, "time of each phase of a backend that changes")
 	f.StringVar(&l.Think, "think", "exp:100ms", "pause of a user after each answer, as hb has it; empty: none")
+	limits := f.String("limits", "2,4,8,16,32,64", "fixed limits that are tried to find the application's best")
 	f.StringVar(&o.sluice, "sluice", "bin/sluice", "the binary under test")
 	f.StringVar(&o.out, "out", "", "directory to write the results into")
 	f.BoolVar(&o.record, "record", false, "write the results below bench/results, into a directory named by date and machine")
@@ -78,6 +81,13 @@ func parse(args []string) (options, error) {
 	if o.rounds < 1 || min(l.Every, l.Hold, l.Settle, l.Phase) < time.Second {
 		return o, errors.New("-rounds begins at 1, and -every, -hold, -settle and -phase at 1s")
 	}
+	for text := range strings.SplitSeq(*limits, ",") {
+		n, err := strconv.Atoi(text)
+		if err != nil || n < 1 {
+			return o, fmt.Errorf("-limits %q: %q is no limit; write numbers from 1, as 4,8,16", *limits, text)
+		}
+		o.limits = append(o.limits, n)
+	}
 	return o, scene.Check(o.scenes)
 }
 
@@ -87,7 +97,7 @@ func run(ctx context.Context, o options) error {
 		return err
 	}
 	defer os.RemoveAll(dir)
-	rig := &scene.Rig{Dir: dir, Rounds: o.rounds, Load: o.load, Progress: os.Stdout}
+	rig := &scene.Rig{Dir: dir, Rounds: o.rounds, Load: o.load, Limits: o.limits, Progress: os.Stdout}
 	results := outcome.Results{When: time.Now(), Machine: proc.ReadMachine(), Method: rig.Method()}
 	if err := programs(ctx, rig, o.sluice, &results); err != nil {
 		return err

@@ -12,9 +12,6 @@ import (
 	"sluice/bench/overload/outcome"
 )
 
-// appLimits are tried to find the best fixed limit of the application.
-var appLimits = []int{2, 4, 8, 16, 32, 64}
-
 // application is the scene with a real application (package app).
 func application() play {
 	return play{
@@ -37,7 +34,7 @@ func judgeApp(_ *Rig, s *outcome.Scene) {
 // findBest holds all users at each of the fixed limits, and lets the best take part.
 func findBest(ctx context.Context, r *Rig, p *play, s *outcome.Scene) error {
 	best, most := 0, 0.0
-	for _, n := range appLimits {
+	for _, n := range r.Limits {
 		trial := *p
 		trial.turn = settled("", 1)
 		round, err := r.give(ctx, trial, contender.Fixed(n))

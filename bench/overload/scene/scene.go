@@ -31,6 +31,7 @@ type Rig struct {
 	Programs  map[string]peers.Peer // of the contenders, by name
 	Rounds    int
 	Load      Load
+	Limits    []int // fixed limits that are tried to find the application's best
 	Progress  io.Writer
 
 	ports peers.Ports
