@@ -2,6 +2,7 @@ package e2e
 
 import (
 	"fmt"
+	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -40,4 +41,24 @@ func build(to string) error {
 		return fmt.Errorf("building sluice: %w\n%s", err, output)
 	}
 	return nil
+}
+
+// TestSources looks at what the binary was built from: go test takes a result to be
+// still true until a file or directory changes that a test has looked at.
+func TestSources(t *testing.T) {
+	seen := 0
+	for _, tree := range []string{"cmd", "internal"} {
+		err := filepath.WalkDir(filepath.Join("..", "..", tree), func(path string, _ fs.DirEntry, err error) error {
+			if filepath.Ext(path) == ".go" {
+				seen++
+			}
+			return err
+		})
+		if err != nil {
+			t.Error(err)
+		}
+	}
+	if seen < 100 {
+		t.Errorf("only %d files of Go", seen)
+	}
 }
