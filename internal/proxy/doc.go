@@ -15,7 +15,8 @@
 //
 // A session is a client connection; while it is idle it is one small struct. An
 // exchange is one request and its answer; it holds all that is needed meanwhile
-// and is used again for the next, also while its own request is paused. Both belong to one loop.
+// and is used again for the next, also while its own request is paused. Both belong
+// to one loop.
 //
 // Whatever goes wrong is a Failure: who, in which phase, may it be sent again.
 // One table (failure.go) turns it into a status.
