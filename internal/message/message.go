@@ -80,6 +80,7 @@ type Request struct {
 	Method     Method
 	MethodName []byte
 	Version    Version
+	Scheme     []byte // "http" or "https" as an HTTP/2 or HTTP/3 client says it (RFC 9113 8.3.1); nil from others
 	// Target is the request target as it is forwarded: origin-form, or "*".
 	Target []byte
 	// Host is the authority: that of an absolute-form target if there was one,
@@ -94,6 +95,7 @@ type Request struct {
 	ExpectContinue bool   // it waits for 100 before it sends the body (RFC 9110 10.1.1)
 	Trailers       bool   // it accepts trailer fields (TE: trailers)
 	Upgrade        []byte // what it would switch to, if it asks for more than h2c; nil otherwise
+	Protocol       []byte // what an extended CONNECT is for (RFC 8441 4); nil otherwise
 	MaxForwards    int    // hops left for OPTIONS and TRACE (RFC 9110 7.6.2); -1: no limit given
 	Absolute       bool   // the target came in absolute-form
 }
