@@ -3,7 +3,6 @@ package worker
 import (
 	"net/netip"
 
-	"sluice/internal/proxy"
 	"sluice/internal/reactor"
 )
 
@@ -35,7 +34,7 @@ func clearlyMore(own, others int64) bool {
 // handOver gives c to the lane of the worker that has the fewest connections, if
 // this one has clearly more, and reports whether it has. Whoever drains hands
 // nothing over. Loop only.
-func (l *lane) handOver(c *reactor.Conn, as *proxy.Listener) bool {
+func (l *lane) handOver(c *reactor.Conn, as *entrance) bool {
 	own := l.load()
 	if own <= handOverFrom || l.draining {
 		return false
@@ -68,14 +67,11 @@ func (l *lane) load() int64 {
 }
 
 // arrive takes a connection that a sibling has accepted. Loop only.
-func (l *lane) arrive(fd int, peer netip.AddrPort, as *proxy.Listener) {
+func (l *lane) arrive(fd int, peer netip.AddrPort, as *entrance) {
 	defer l.arriving.Add(-1)
 	c, err := l.loop.Adopt(fd, peer)
 	if err != nil {
 		return // no memory; it is closed, as if it had not been accepted
 	}
-	l.proxy.Serve(c, peer, as)
-	if l.draining {
-		l.proxy.Drain() // as the others, it may be idle for a moment only
-	}
+	l.enter(c, as)
 }

@@ -42,7 +42,7 @@ type lane struct {
 // another name.
 type listening struct {
 	*reactor.Listener
-	as *proxy.Listener
+	as *entrance
 }
 
 // newLane makes loop i of the worker that s describes.
@@ -111,7 +111,7 @@ func (l *lane) apply(s *spec.Spec, snapshot *proxy.Snapshot, gone []*upstream.St
 	for _, ln := range s.Listeners {
 		fd := ln.Sockets[l.index]
 		kept[fd] = true
-		as := &proxy.Listener{Name: ln.Name, Port: portOf(fd, ln.Address)}
+		as := newEntrance(s, ln, fd)
 		if on := l.listeners[fd]; on != nil {
 			on.as = as
 		} else {
@@ -126,16 +126,16 @@ func (l *lane) apply(s *spec.Spec, snapshot *proxy.Snapshot, gone []*upstream.St
 	}
 }
 
-func (l *lane) listen(fd int, as *proxy.Listener) {
+func (l *lane) listen(fd int, as *entrance) {
 	on := &listening{as: as}
 	var err error
 	on.Listener, err = l.loop.Listen(fd, func(c *reactor.Conn) {
 		if !l.refuse(c) && !l.handOver(c, on.as) {
-			l.proxy.Serve(c, c.Peer(), on.as)
+			l.enter(c, on.as)
 		}
 	})
 	if err != nil {
-		slog.Error("a listening socket is not served", "listener", as.Name, "loop", l.index, "error", err)
+		slog.Error("a listening socket is not served", "listener", as.http.Name, "loop", l.index, "error", err)
 		return
 	}
 	l.listeners[fd] = on
