@@ -6,6 +6,39 @@ import (
 	"sluice/internal/message"
 )
 
+// AppendRequest appends a request head: Host, the fields, then those that HTTP/1.1
+// needs to frame the body and to say what ends at this hop.
+func AppendRequest(dst []byte, r *message.Request) []byte {
+	dst = AppendRequestLine(dst, r)
+	dst = AppendField(dst, "Host", r.Host)
+	dst = AppendFields(dst, r.Fields)
+	dst = AppendFraming(dst, r.Body, r.ContentLength)
+	if r.ExpectContinue {
+		dst = append(dst, "Expect: 100-continue\r\n"...)
+	}
+	if r.Trailers {
+		dst = append(dst, "TE: trailers\r\nConnection: TE\r\n"...)
+	}
+	if r.MaxForwards >= 0 {
+		dst = append(dst, "Max-Forwards: "...)
+		dst = strconv.AppendInt(dst, int64(r.MaxForwards), 10)
+		dst = append(dst, "\r\n"...)
+	}
+	return append(dst, "\r\n"...)
+}
+
+// AppendResponse appends a response head whose content is framed in this way. Of
+// content that does not come, the length is told if the server has.
+func AppendResponse(dst []byte, r *message.Response, f message.Framing) []byte {
+	dst = AppendStatusLine(dst, r.Status, r.Reason)
+	dst = AppendFields(dst, r.Fields)
+	if f == message.NoBody && r.ContentLength >= 0 {
+		f = message.Length
+	}
+	dst = AppendFraming(dst, f, r.ContentLength)
+	return append(dst, "\r\n"...)
+}
+
 // AppendRequestLine appends method SP target SP HTTP/1.1 CRLF.
 func AppendRequestLine(dst []byte, r *message.Request) []byte {
 	dst = append(dst, r.MethodName...)

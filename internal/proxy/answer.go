@@ -30,25 +30,33 @@ func (x *exchange) await() bool {
 		if len(x.back.room()) == 0 {
 			x.back.compact(headroom + 1)
 		}
-		n, err := x.conn.Read(x.back.room())
+		final, err := x.listen()
 		if err != nil {
 			return x.noAnswer(err)
 		}
-		stats := x.p.pool.Stats(x.server.State)
-		stats.BytesIn.Add(uint64(n))
-		if x.back.r == x.back.w {
-			x.at.answered = x.p.exec.Now()
-		}
-		x.back.w += n
-		final, err := x.heads()
-		if err != nil {
-			return x.fail(ofServer(err, ReadingResponse))
-		}
 		if final {
-			stats.Response.Observe(max(0, x.at.answered-x.at.requested))
+			x.p.pool.Stats(x.server.State).Response.Observe(max(0, x.at.answered-x.at.requested))
 			return true
 		}
 	}
+}
+
+// listen takes in what has come of the answer; it reports whether that has the
+// final head.
+func (x *exchange) listen() (final bool, err error) {
+	if stream := x.serverStream(); stream != nil {
+		return x.streamHeads(stream)
+	}
+	n, err := x.conn.Read(x.back.room())
+	if err != nil {
+		return false, err
+	}
+	x.p.pool.Stats(x.server.State).BytesIn.Add(uint64(n))
+	if x.back.r == x.back.w {
+		x.at.answered = x.p.exec.Now()
+	}
+	x.back.w += n
+	return x.heads()
 }
 
 // heads reads response heads from what has come, up to the final one.
@@ -59,19 +67,24 @@ func (x *exchange) heads() (final bool, err error) {
 			return false, err
 		}
 		x.back.r += n
-		if x.resp.Status >= 200 {
-			return true, nil
-		}
-		if x.interims += n; x.interims > x.snap.answer.Head {
-			return false, errInterims
-		}
-		if err := x.interim(); err != nil {
-			return false, err
+		if final, err = x.judge(n); final || err != nil {
+			return final, err
 		}
 	}
 	x.back.r, x.back.w = headroom+1, headroom+1 // empty, but heard from
 	x.at.answered = 0
 	return false, nil
+}
+
+// judge looks at a response head of n bytes. One that is not final is passed on.
+func (x *exchange) judge(n int) (final bool, err error) {
+	if x.resp.Status >= 200 {
+		return true, nil
+	}
+	if x.interims += n; x.interims > x.snap.answer.Head {
+		return false, errInterims
+	}
+	return false, x.interim()
 }
 
 // interim passes a 1xx response on (RFC 9110 15.2): to no HTTP/1.0 client, and
@@ -86,10 +99,7 @@ func (x *exchange) interim() error {
 	case x.req.Version == message.HTTP10:
 		return nil
 	}
-	dst := http1.AppendStatusLine(x.head[:0], x.resp.Status, x.resp.Reason)
-	dst = http1.AppendFields(dst, x.resp.Fields)
-	x.head = append(dst, "\r\n"...)
-	x.writeInterim(x.head)
+	x.writeInterim(&x.resp)
 	return nil
 }
 
@@ -99,16 +109,15 @@ func (x *exchange) proceed() {
 		return
 	}
 	x.proceeded = true
-	x.writeInterim(goOn)
+	x.writeInterim(&goOn)
 	x.upload.start()
 }
 
-var goOn = []byte("HTTP/1.1 100 Continue\r\n\r\n")
+var goOn = message.Response{Status: 100, Reason: []byte("Continue"), ContentLength: -1}
 
 // writeInterim sends a 1xx. If that fails, so will what comes after it.
-func (x *exchange) writeInterim(head []byte) {
-	x.s.conn.SetWriteTimeout(x.snap.sendWithin(len(head)))
-	if _, err := x.s.conn.Write(head); err != nil {
+func (x *exchange) writeInterim(r *message.Response) {
+	if _, err := x.respond(r, nil); err != nil {
 		x.fail(ofClient(err, SendingResponse))
 	}
 }
@@ -158,37 +167,30 @@ func (x *exchange) serverFailed(err error, phase Phase) bool {
 	return x.fail(ofServer(err, phase))
 }
 
-// composeAnswer writes the head for the client into x.head and settles how the
-// content is framed and whether the connection stays.
+// composeAnswer makes of the server's head the one for the client, and settles how
+// the content is framed and whether the connection stays.
 func (x *exchange) composeAnswer() {
 	r := &x.resp
-	dst := http1.AppendStatusLine(x.head[:0], r.Status, r.Reason)
-	dst = http1.AppendFields(dst, r.Fields)
+	x.words = x.words[:0]
 	x.close = x.close || x.p.draining
 	x.framing = r.Body
-	length := r.ContentLength
-	switch {
-	case r.Body == message.NoBody && length >= 0:
-		dst = http1.AppendFraming(dst, message.Length, length)
-	case r.Body == message.Chunked || r.Body == message.UntilClose:
+	if r.Body == message.Chunked || r.Body == message.UntilClose {
 		if x.framing = message.Chunked; x.req.Version == message.HTTP10 {
 			x.framing, x.close = message.UntilClose, true
 		}
 	}
-	dst = http1.AppendFraming(dst, x.framing, length)
 	if x.house.timing {
-		dst = x.appendTiming(dst)
+		r.Fields = append(r.Fields, message.Field{Name: nameServerTiming, Value: x.spell(x.appendTiming)})
 	}
 	if stream := r.Fields.Get(message.ContentType); stream != nil && bytes.HasPrefix(stream.Value, eventStream) {
 		x.release(gate.Ignored)
 	}
 	if !r.HasDate {
-		dst = x.p.date.append(dst, x.p.exec.Now())
+		r.Fields = append(r.Fields, message.Field{Name: nameDate, Value: x.p.date.at(x.p.exec.Now()), ID: message.Date})
 	}
 	if x.bodyLeft() {
 		x.close, x.linger = true, true // it will not be read to its end
 	}
-	x.head = append(x.appendConnection(dst), "\r\n"...)
 }
 
 // eventStream is the content that never ends by itself (HTML Living Standard,
@@ -197,19 +199,6 @@ var eventStream = []byte("text/event-stream")
 
 // appendTiming tells the client how long its request was held (W3C Server Timing).
 func (x *exchange) appendTiming(dst []byte) []byte {
-	dst = append(dst, "Server-Timing: queue;dur="...)
-	dst = strconv.AppendFloat(dst, float64(x.at.called-x.at.joined)/1e6, 'f', 3, 64)
-	return append(dst, "\r\n"...)
-}
-
-// appendConnection tells the client what becomes of its connection where that is
-// not what its version makes it expect (RFC 9112 9.3).
-func (x *exchange) appendConnection(dst []byte) []byte {
-	switch {
-	case x.close && x.req.Version != message.HTTP10:
-		return append(dst, "Connection: close\r\n"...)
-	case !x.close && x.req.Version == message.HTTP10:
-		return append(dst, "Connection: keep-alive\r\n"...)
-	}
-	return dst
+	dst = append(dst, "queue;dur="...)
+	return strconv.AppendFloat(dst, float64(x.at.called-x.at.joined)/1e6, 'f', 3, 64)
 }

@@ -79,7 +79,7 @@ func (x *exchange) collect() bool {
 		return true
 	case x.req.ExpectContinue:
 		x.told = true
-		if x.writeInterim(goOn); x.failure.failed() {
+		if x.writeInterim(&goOn); x.failure.failed() {
 			return false
 		}
 	}
@@ -163,6 +163,7 @@ func (c *collected) whole(f *buffer) bool {
 func (c *collected) note(err error) {
 	switch {
 	case err == nil, c.streams() && c.spent >= int64(slowAfter) && errors.Is(err, os.ErrDeadlineExceeded):
+	case err == io.EOF && c.body.End() == nil: // the end of a stream's content
 	case err == io.EOF:
 		c.failure = ofClient(io.ErrUnexpectedEOF, ReadingBody)
 	default:

@@ -17,6 +17,7 @@ func (x *exchange) deliver() {
 	x.s.conn.OnHangup(nil)
 	x.answer.Start(x.resp.Body, x.resp.ContentLength, 0, &x.snap.answer)
 	var head []byte
+	ended := false
 	for {
 		content, err := x.back.gather(&x.answer)
 		if err != nil {
@@ -25,12 +26,16 @@ func (x *exchange) deliver() {
 		}
 		if x.status == 0 { // what has come is good, so far as can be seen
 			x.composeAnswer()
-			x.status, head = x.resp.Status, x.head
+			x.status = x.resp.Status
+			if head, ended, err = x.answerHead(content); err != nil {
+				x.fail(ofClient(err, SendingResponse))
+				return
+			}
 		}
 		if x.answer.Done() { // the server's part is over, however long the client's takes
 			x.release(x.outcome())
 		}
-		if !x.pass(head, content) || x.answer.Done() {
+		if ended || !x.pass(head, content) || x.answer.Done() {
 			return
 		}
 		if head = nil; x.permit.Out() {
@@ -55,7 +60,7 @@ func (x *exchange) pass(head, content []byte) bool {
 	if len(head) == 0 && len(content) == 0 && !done {
 		return true
 	}
-	n, err := outlet{client, x.framing}.put(head, x.back, content, done, x.trailers())
+	n, err := x.toClient().put(head, x.back, content, done, x.trailers())
 	x.p.stats.BytesOut.Add(uint64(n))
 	if err != nil {
 		return x.fail(ofClient(err, SendingResponse))
@@ -66,6 +71,9 @@ func (x *exchange) pass(head, content []byte) bool {
 
 // trailers are what the client gets of the response's trailer section.
 func (x *exchange) trailers() message.Fields {
+	if stream := x.serverStream(); stream != nil && x.answer.Done() && x.resp.Body == message.UntilClose {
+		return stream.Trailers()
+	}
 	if x.framing != message.Chunked {
 		return nil
 	}

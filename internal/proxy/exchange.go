@@ -42,18 +42,21 @@ type exchange struct {
 	conn    *upstream.Conn
 	how     upstream.How
 	tried   upstream.Tried
-	tries   int     // sendings beyond the first
-	retries int     // of these, to another server
-	fresh   bool    // the next try needs a connection of its own
-	last    Failure // of the try before
-	head    []byte  // a head under construction: of the request, of interim responses, of the answer
-	first   []byte  // content that came with the head, framed for the server: held for another try
+	tries   int             // sendings beyond the first
+	retries int             // of these, to another server
+	fresh   bool            // the next try needs a connection of its own
+	last    Failure         // of the try before
+	out     message.Request // what the server sees of the request; its head alone is of use
+	words   []byte          // values of fields that are written anew
+	head    []byte          // a head for HTTP/1.1 under construction: of the request, of interim responses, of the answer
+	first   []byte          // content that came with the head: held for another try
 	upload  upload
 	scratch []byte // for a value that does not stand in the request as it is
 
 	// The answer.
 	resp      message.Response
-	back      *buffer // what was read from the server
+	own       message.Response // one that Sluice makes itself
+	back      *buffer          // what was read from the server
 	answer    http1.Body
 	framing   message.Framing // of the answer to the client
 	proceeded bool            // the client has been told to send its body
@@ -203,7 +206,12 @@ func (x *exchange) send() bool {
 	x.cross(&stats.Crossings)
 	x.composeRequest()
 	x.conn.SetStall(time.Duration(x.farm.Timeouts.Idle))
-	n, err := x.conn.Write(x.head)
+	n, err := 0, error(nil)
+	if stream := x.serverStream(); stream != nil {
+		n, err = x.sendOn(stream)
+	} else {
+		n, err = x.conn.Write(x.encodeRequest())
+	}
 	stats.BytesOut.Add(uint64(n))
 	if err != nil {
 		return x.fail(ofServer(err, SendingRequest))

@@ -30,6 +30,8 @@ func (x *exchange) finish() {
 	switch {
 	case x.cut:
 		x.s.cutOff()
+	case x.s.stream != nil:
+		x.s.stream.Close()
 	case x.close:
 		x.s.shut(x.linger || x.in.r < x.in.w || x.s.conn.Ready())
 	}
@@ -102,7 +104,7 @@ func (x *exchange) write() {
 		Wall:   x.p.wall(at.began),
 		Client: x.s.peer, RealClient: x.realClient(),
 		Listener: x.s.listener.Name,
-		Method:   r.MethodName, Scheme: httpScheme, Host: r.Host, Target: r.Target, RequestID: x.reqID,
+		Method:   r.MethodName, Scheme: x.s.listener.scheme(), Host: r.Host, Target: r.Target, RequestID: x.reqID,
 		Proto:  uint8(r.Version),
 		Status: x.status, BytesIn: x.body.Total(), BytesOut: x.sent,
 		HeadTime: time.Duration(at.head - at.began), TotalTime: time.Duration(at.ended - at.began),
@@ -133,8 +135,6 @@ func (x *exchange) write() {
 	}
 	x.p.log.Write(e)
 }
-
-var httpScheme = []byte("http")
 
 // end lets go of all that the exchange held and returns what is left of the
 // session's buffer.

@@ -7,10 +7,24 @@ import (
 )
 
 // outlet is where a message's content goes: a connection and the framing that
-// the content gets there.
+// the content gets there; or a stream, which frames by itself and is told the end.
 type outlet struct {
 	to      reactor.Stream
 	framing message.Framing
+	ends    interface {
+		End(trailers message.Fields) error
+	}
+}
+
+// raw sends content to a stream.
+func (o outlet) raw(content []byte, last bool, trailers message.Fields) (n int, err error) {
+	if len(content) > 0 && o.framing != message.NoBody {
+		n, err = o.to.Write(content)
+	}
+	if last && err == nil {
+		err = o.ends.End(trailers)
+	}
+	return n, err
 }
 
 // put sends prefix and then content, framed; last says that the content ends
@@ -18,6 +32,9 @@ type outlet struct {
 // a chunk's size line go there if they fit, so that one write sends all and no
 // content is copied. What is overwritten behind it is put back.
 func (o outlet) put(prefix []byte, f *buffer, content []byte, last bool, trailers message.Fields) (int, error) {
+	if o.ends != nil {
+		return o.raw(content, last, trailers)
+	}
 	if o.framing == message.NoBody {
 		content = nil
 	}

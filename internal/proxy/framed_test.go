@@ -74,7 +74,7 @@ func TestOutlet(t *testing.T) {
 			content := f.unread()
 			behind := slices.Clone(f.b[f.w:])
 			sent = append(sent, content...)
-			n, err := outlet{out, framing}.put(prefix, f, content, i == pieces-1, trailers)
+			n, err := outlet{to: out, framing: framing}.put(prefix, f, content, i == pieces-1, trailers)
 			if err != nil || n == 0 && len(content)+len(prefix) > 0 && framing != message.NoBody {
 				t.Fatalf("round %d: wrote %d, %v", round, n, err)
 			}
@@ -121,7 +121,7 @@ func TestOutletWrites(t *testing.T) {
 	for _, framing := range []message.Framing{message.Length, message.Chunked, message.UntilClose} {
 		f, out := spare.getLarge(), &sink{}
 		f.w += 1000
-		if _, err := (outlet{out, framing}).put(make([]byte, 500), f, f.unread(), true, nil); err != nil || out.writes != 1 {
+		if _, err := (outlet{to: out, framing: framing}).put(make([]byte, 500), f, f.unread(), true, nil); err != nil || out.writes != 1 {
 			t.Errorf("framing %d: %d writes, %v", framing, out.writes, err)
 		}
 	}

@@ -26,21 +26,20 @@ func (g identities) next(id *[idBytes]byte) {
 	hex.Encode(id[:], raw[:])
 }
 
-// date is the Date field line of the present second (RFC 9110 6.6.1).
+// date is the Date of the present second (RFC 9110 6.6.1).
 type date struct {
 	second int64 // executor time
-	line   []byte
+	text   []byte
 }
 
 // dateFormat is IMF-fixdate (RFC 9110 5.6.7).
 const dateFormat = "Mon, 02 Jan 2006 15:04:05 GMT"
 
-// append writes the Date line for executor time now.
-func (d *date) append(dst []byte, now int64) []byte {
-	if second := now / 1e9; second != d.second || d.line == nil {
+// at is the value for executor time now; good until the next call.
+func (d *date) at(now int64) []byte {
+	if second := now / 1e9; second != d.second || d.text == nil {
 		d.second = second
-		d.line = time.Now().UTC().AppendFormat(append(d.line[:0], "Date: "...), dateFormat)
-		d.line = append(d.line, "\r\n"...)
+		d.text = time.Now().UTC().AppendFormat(d.text[:0], dateFormat)
 	}
-	return append(dst, d.line...)
+	return d.text
 }

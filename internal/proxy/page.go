@@ -50,7 +50,7 @@ func (x *exchange) refuse() {
 	status := statuses[x.failure.Reason]
 	if x.status != 0 || x.failure.Reason == segment.ClientGone {
 		x.close, x.linger = true, false
-		x.cut = x.status != 0 && x.framing == message.UntilClose
+		x.cut = x.status != 0 && (x.framing == message.UntilClose || x.s.stream != nil)
 		return
 	}
 	if x.failure.Reason == segment.ClientTimeout || x.bodyLeft() {
@@ -65,7 +65,7 @@ func (x *exchange) bodyLeft() bool {
 	if x.begun {
 		return !x.body.Done()
 	}
-	return x.req.Body == message.Chunked || x.req.Body == message.Length && x.req.ContentLength > 0
+	return x.req.Body != message.NoBody && (x.req.Body != message.Length || x.req.ContentLength > 0)
 }
 
 // turnAway answers a head that the codec refused, and ends the connection: where
@@ -84,32 +84,30 @@ func (x *exchange) turnAway(f Failure) {
 // sendOwn sends a response that Sluice itself makes.
 func (x *exchange) sendOwn(status int, contentType string, content []byte) {
 	x.status = status
-	dst := http1.AppendStatusLine(x.head[:0], status, []byte(phrases[status]))
-	dst = append(dst, "Server: sluice\r\n"...)
-	dst = x.p.date.append(dst, x.p.exec.Now())
+	r := &x.own
+	r.Reset()
+	r.Status, r.Reason, r.Body, r.ContentLength = status, []byte(phrases[status]), message.Length, int64(len(content))
+	say := func(name, value string) {
+		r.Fields = append(r.Fields, message.Field{Name: []byte(name), Value: []byte(value), ID: message.Lookup([]byte(name))})
+	}
+	say("Server", "sluice")
+	r.Fields = append(r.Fields, message.Field{Name: nameDate, Value: x.p.date.at(x.p.exec.Now()), ID: message.Date})
 	if contentType != "" {
-		dst = append(dst, "Content-Type: "...)
-		dst = append(dst, contentType...)
-		dst = append(dst, "\r\nCache-Control: no-store\r\n"...)
+		say("Content-Type", contentType)
+		say("Cache-Control", "no-store")
 	}
 	if status == 200 && x.req.Method == message.OPTIONS {
-		dst = append(dst, "Allow: GET, HEAD, POST, PUT, PATCH, DELETE, OPTIONS, TRACE\r\n"...)
+		say("Allow", "GET, HEAD, POST, PUT, PATCH, DELETE, OPTIONS, TRACE")
 	}
 	if x.retryAfter > 0 {
-		dst = append(dst, "Retry-After: "...)
-		dst = strconv.AppendInt(dst, int64((x.retryAfter+time.Second-1)/time.Second), 10)
-		dst = append(dst, "\r\n"...)
+		say("Retry-After", strconv.FormatInt(int64((x.retryAfter+time.Second-1)/time.Second), 10))
 	}
-	dst = http1.AppendFraming(dst, message.Length, int64(len(content)))
-	dst = append(x.appendConnection(dst), "\r\n"...)
-	if x.req.Method != message.HEAD {
-		dst = append(dst, content...)
-		x.sent = int64(len(content))
+	if x.req.Method == message.HEAD {
+		content = nil
 	}
-	x.head = dst
-	x.s.conn.SetWriteTimeout(x.snap.sendWithin(len(dst)))
-	n, err := x.s.conn.Write(dst)
+	n, err := x.respond(r, content)
 	x.p.stats.BytesOut.Add(uint64(n))
+	x.sent = int64(len(content))
 	if err != nil {
 		x.close, x.linger = true, false
 	}

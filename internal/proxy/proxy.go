@@ -84,9 +84,21 @@ func (p *Proxy) Serve(conn reactor.Stream, peer netip.AddrPort, listener *Listen
 // Listener is what a session must know of the socket that it came from.
 // Immutable.
 type Listener struct {
-	Name string
-	Port string // as X-Forwarded-Port says it
+	Name   string
+	Port   []byte // as X-Forwarded-Port says it
+	Secure bool   // its clients come by TLS
+	HTTP2  bool   // they may speak HTTP/2 without having agreed on it (RFC 9113 3.3)
 }
+
+// scheme is how the client's address of a resource begins.
+func (l *Listener) scheme() []byte {
+	if l.Secure {
+		return schemeHTTPS
+	}
+	return schemeHTTP
+}
+
+var schemeHTTP, schemeHTTPS = []byte("http"), []byte("https")
 
 // drainGrace is how long an idle connection stays open when draining begins, and
 // how long it stays idle at most after: a request that is under way when the
@@ -98,7 +110,10 @@ const drainGrace = time.Second
 func (p *Proxy) Drain() {
 	p.draining = true
 	for s := p.sessions.next; s != &p.sessions; s = s.next {
-		if s.idle && s.began == 0 {
+		switch {
+		case s.carrier != nil:
+			s.carrier.Drain()
+		case s.idle && s.began == 0:
 			s.wait()
 		}
 	}

@@ -4,7 +4,6 @@ import (
 	"net/netip"
 	"strconv"
 
-	"sluice/internal/http1"
 	"sluice/internal/message"
 )
 
@@ -37,87 +36,111 @@ func (x *exchange) identify() {
 // longestID is the longest X-Request-Id that is taken over, bytes.
 const longestID = 128
 
-// composeRequest writes the head for the server into x.head, and the content
-// that came with it behind.
+// Names of the fields that Sluice writes.
+var (
+	nameConnection      = []byte("Connection")
+	nameDate            = []byte("Date")
+	nameForwarded       = []byte("Forwarded")
+	namePlacement       = []byte("X-Sluice-Placement")
+	nameRequestID       = []byte("X-Request-Id")
+	nameServerTiming    = []byte("Server-Timing")
+	nameVia             = []byte("Via")
+	nameXForwardedFor   = []byte("X-Forwarded-For")
+	nameXForwardedHost  = []byte("X-Forwarded-Host")
+	nameXForwardedPort  = []byte("X-Forwarded-Port")
+	nameXForwardedProto = []byte("X-Forwarded-Proto")
+)
+
+// composeRequest makes the request that the server is to see, x.out.
 func (x *exchange) composeRequest() {
-	r, f := &x.req, &x.snap.forward
-	dst := http1.AppendRequestLine(x.head[:0], r)
-	dst = x.appendHost(dst)
+	r, f, out := &x.req, &x.snap.forward, &x.out
+	out.Reset()
+	x.words = x.words[:0]
+	out.Method, out.MethodName, out.Target, out.Version = r.Method, r.MethodName, r.Target, message.HTTP11
+	out.Scheme, out.Host = x.s.listener.scheme(), x.hostForServer()
+	out.Body, out.ContentLength = r.Body, r.ContentLength
+	out.ExpectContinue, out.Trailers, out.MaxForwards = r.ExpectContinue, r.Trailers, r.MaxForwards
 	if f.XForwarded {
-		dst = x.appendXForwarded(dst)
+		x.tellXForwarded()
 	}
-	dst = http1.AppendFields(dst, r.Fields)
+	for i := range r.Fields {
+		if !r.Fields[i].Drop {
+			out.Fields = append(out.Fields, r.Fields[i])
+		}
+	}
 	if f.Forwarded {
-		dst = x.appendForwarded(dst) // behind those that came: the last is the nearest (RFC 7239 4)
+		x.tellForwarded() // behind those that came: the last is the nearest (RFC 7239 4)
 	}
-	dst = append(dst, x.snap.via...)
+	if x.snap.via != nil {
+		x.tell(nameVia, message.Via, x.snap.via[r.Version])
+	}
 	if f.RequestID {
-		dst = http1.AppendField(dst, "X-Request-Id", x.reqID)
+		x.tell(nameRequestID, message.XRequestID, x.reqID)
 	}
 	if f.Placement {
-		dst = x.appendPlacement(dst)
+		x.tellPlacement()
 	}
-	dst = http1.AppendFraming(dst, r.Body, r.ContentLength)
-	if r.ExpectContinue {
-		dst = append(dst, "Expect: 100-continue\r\n"...)
-	}
-	if r.Trailers {
-		dst = append(dst, "TE: trailers\r\nConnection: TE\r\n"...)
-	}
-	if r.MaxForwards >= 0 {
-		dst = append(dst, "Max-Forwards: "...)
-		dst = strconv.AppendInt(dst, int64(r.MaxForwards), 10)
-		dst = append(dst, "\r\n"...)
-	}
-	dst = append(dst, "\r\n"...)
-	x.head = append(dst, x.first...)
 }
 
-// appendHost writes the one Host that the server sees.
-func (x *exchange) appendHost(dst []byte) []byte {
+// tell adds a field to the request for the server.
+func (x *exchange) tell(name []byte, id message.ID, value []byte) {
+	x.out.Fields = append(x.out.Fields, message.Field{Name: name, Value: value, ID: id})
+}
+
+// hostForServer is the authority that the server sees.
+func (x *exchange) hostForServer() []byte {
 	switch h := x.farm.Host; {
 	case h == "preserve" && len(x.req.Host) > 0:
-		return http1.AppendField(dst, "Host", x.req.Host)
+		return x.req.Host
 	case h == "preserve" || h == "server":
-		return http1.AppendField(dst, "Host", x.server.Authority)
+		return x.server.Authority
 	default:
-		dst = append(dst, "Host: "...)
-		dst = append(dst, h...)
-		return append(dst, "\r\n"...)
+		return x.spell(func(dst []byte) []byte { return append(dst, h...) })
 	}
 }
 
-// appendXForwarded writes X-Forwarded-For with our client at its end, and of the
+// spell has a value appended to the exchange's words; it is good until the next
+// head is composed.
+func (x *exchange) spell(value func(dst []byte) []byte) []byte {
+	from := len(x.words)
+	x.words = value(x.words)
+	return x.words[from:len(x.words):len(x.words)]
+}
+
+// tellXForwarded writes X-Forwarded-For with our client at its end, and of the
 // others those that no trusted client has sent.
-func (x *exchange) appendXForwarded(dst []byte) []byte {
+func (x *exchange) tellXForwarded() {
 	fs := x.req.Fields
-	dst = append(dst, "X-Forwarded-For: "...)
-	for i := range fs {
-		if f := &fs[i]; x.trusted && f.ID == message.XForwardedFor {
+	x.tell(nameXForwardedFor, message.XForwardedFor, x.spell(x.appendForwardedFor))
+	if f := fs.Get(message.XForwardedProto); f == nil || f.Drop {
+		x.tell(nameXForwardedProto, message.XForwardedProto, x.s.listener.scheme())
+	}
+	if f := fs.Get(message.XForwardedHost); (f == nil || f.Drop) && len(x.req.Host) > 0 {
+		x.tell(nameXForwardedHost, message.XForwardedHost, x.req.Host)
+	}
+	if f := fs.Get(message.XForwardedPort); f == nil || f.Drop {
+		x.tell(nameXForwardedPort, message.XForwardedPort, x.s.listener.Port)
+	}
+}
+
+func (x *exchange) appendForwardedFor(dst []byte) []byte {
+	for i := range x.req.Fields {
+		if f := &x.req.Fields[i]; x.trusted && f.ID == message.XForwardedFor {
 			dst = append(dst, f.Value...)
 			dst = append(dst, ", "...)
 		}
 	}
-	dst = appendAddr(dst, x.s.peer.Addr())
-	dst = append(dst, "\r\n"...)
-	if f := fs.Get(message.XForwardedProto); f == nil || f.Drop {
-		dst = append(dst, "X-Forwarded-Proto: http\r\n"...)
-	}
-	if f := fs.Get(message.XForwardedHost); (f == nil || f.Drop) && len(x.req.Host) > 0 {
-		dst = http1.AppendField(dst, "X-Forwarded-Host", x.req.Host)
-	}
-	if f := fs.Get(message.XForwardedPort); f == nil || f.Drop {
-		dst = append(dst, "X-Forwarded-Port: "...)
-		dst = append(dst, x.s.listener.Port...)
-		dst = append(dst, "\r\n"...)
-	}
-	return dst
+	return appendAddr(dst, x.s.peer.Addr())
 }
 
-// appendForwarded writes an element of Forwarded (RFC 7239 4); a trusted client's
+// tellForwarded writes an element of Forwarded (RFC 7239 4); a trusted client's
 // stand before it in a field of their own.
+func (x *exchange) tellForwarded() {
+	x.tell(nameForwarded, message.Forwarded, x.spell(x.appendForwarded))
+}
+
 func (x *exchange) appendForwarded(dst []byte) []byte {
-	dst = append(dst, "Forwarded: for="...)
+	dst = append(dst, "for="...)
 	if a := x.s.peer.Addr(); a.Is6() {
 		dst = append(dst, `"[`...)
 		dst = appendAddr(dst, a)
@@ -125,19 +148,24 @@ func (x *exchange) appendForwarded(dst []byte) []byte {
 	} else {
 		dst = appendAddr(dst, a)
 	}
-	dst = append(dst, ";proto=http"...)
+	dst = append(dst, ";proto="...)
+	dst = append(dst, x.s.listener.scheme()...)
 	if len(x.req.Host) > 0 {
 		dst = append(dst, `;host="`...) // may hold a colon, so it is quoted
 		dst = append(dst, x.req.Host...)
 		dst = append(dst, '"')
 	}
-	return append(dst, "\r\n"...)
+	return dst
 }
 
-// appendPlacement tells the server which way the request came.
+// tellPlacement tells the server which way the request came.
+func (x *exchange) tellPlacement() {
+	x.tell(namePlacement, message.XSluicePlacement, x.spell(x.appendPlacement))
+}
+
 func (x *exchange) appendPlacement(dst []byte) []byte {
 	at := &x.p.place
-	dst = append(dst, "X-Sluice-Placement: worker="...)
+	dst = append(dst, "worker="...)
 	dst = strconv.AppendInt(dst, int64(at.Worker), 10)
 	dst = append(dst, " node="...)
 	dst = strconv.AppendInt(dst, int64(at.Node), 10)
@@ -150,8 +178,7 @@ func (x *exchange) appendPlacement(dst []byte) []byte {
 	dst = append(dst, " waited_us="...)
 	dst = strconv.AppendInt(dst, (x.at.connected-x.at.ready)/1000, 10) // for a permit and a connection
 	dst = append(dst, " connection="...)
-	dst = append(dst, x.how.String()...)
-	return append(dst, "\r\n"...)
+	return append(dst, x.how.String()...)
 }
 
 // appendAddr writes an IP address; "unknown" if there is none (RFC 7239 6.2).

@@ -9,17 +9,21 @@ import (
 
 	"sluice/internal/admission/gate"
 	"sluice/internal/http1"
+	"sluice/internal/message"
 	"sluice/internal/reactor"
 	"sluice/internal/segment"
 )
 
-// session is the life of one client connection. While it is idle, or its next
+// session is the life of one client connection, or of one stream of a connection
+// that carries many, which ends with its first request. While it is idle, or its next
 // head is incomplete, it has no task and no buffer: this struct is all. Loop
 // only.
 type session struct {
-	next, prev *session // ring of all sessions of the loop
+	next, prev *session // ring of all connections of the loop
 	proxy      *Proxy
 	conn       reactor.Stream
+	stream     ClientStream // the same, if it is one; else nil
+	carrier    carrier      // what serves the connection's streams; nil while that is HTTP/1.1
 	peer       netip.AddrPort
 	listener   *Listener
 
@@ -35,6 +39,10 @@ type session struct {
 
 // Run serves requests while there are bytes for them, then lets go of its task.
 func (s *session) Run() {
+	if s.stream != nil {
+		s.runStream()
+		return
+	}
 	p := s.proxy
 	if s.idle {
 		s.idle = false
@@ -50,6 +58,11 @@ func (s *session) Run() {
 	for alive := true; alive; {
 		n, err := s.head(x, &in)
 		switch {
+		case s.speaksHTTP2(in):
+			s.exchange = nil
+			p.putExchange(x)
+			s.upgrade(in)
+			return
 		case n > 0 && err == nil:
 			if in, alive = s.serve(x, in, n); in == nil {
 				return
@@ -89,7 +102,7 @@ func (s *session) serve(x *exchange, in *buffer, n int) (rest *buffer, alive boo
 	if s.began = 0; rest.r < rest.w {
 		s.began = s.proxy.exec.Now()
 	}
-	if alive {
+	if alive && s.stream == nil {
 		s.wait()
 	}
 	return rest, alive
@@ -121,7 +134,7 @@ func (s *session) head(x *exchange, in **buffer) (n int, err error) {
 		limits = &paused.snap.limits
 	}
 	if f := *in; f.r < f.w && s.partial == nil {
-		if n, err = http1.ParseRequest(f.unread(), limits, &x.req); n > 0 || err != nil {
+		if n, err = s.parse(f, limits, &x.req); n > 0 || err != nil || s.speaksHTTP2(f) {
 			return n, err
 		}
 	}
@@ -141,7 +154,7 @@ func (s *session) head(x *exchange, in **buffer) (n int, err error) {
 		if first {
 			s.began = s.proxy.exec.Now()
 		}
-		if n, err = http1.ParseRequest(f.unread(), limits, &x.req); n > 0 || err != nil {
+		if n, err = s.parse(f, limits, &x.req); n > 0 || err != nil || s.speaksHTTP2(f) {
 			return n, err
 		}
 		if first {
@@ -152,6 +165,14 @@ func (s *session) head(x *exchange, in **buffer) (n int, err error) {
 		return 0, os.ErrDeadlineExceeded
 	}
 	return 0, nil
+}
+
+// parse looks for a head. The beginning of HTTP/2's preface is none.
+func (s *session) parse(f *buffer, limits *http1.Limits, r *message.Request) (n int, err error) {
+	if s.mayBeHTTP2(f) {
+		return 0, nil
+	}
+	return http1.ParseRequest(f.unread(), limits, r)
 }
 
 // roomIn makes room for a read: a head may outgrow its small buffer.
@@ -223,8 +244,12 @@ func (s *session) end() {
 // Abandon closes the connections of a session whose task has panicked. What its
 // exchange held is left to the garbage collector.
 func (s *session) Abandon() {
-	s.conn.Close()
-	s.end()
+	if s.stream != nil {
+		s.stream.Reset()
+	} else {
+		s.conn.Close()
+		s.end()
+	}
 	x := s.exchange
 	if s.paused() != nil || x != nil && x.s == s {
 		s.proxy.stats.Active.Dec()

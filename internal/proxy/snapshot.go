@@ -8,6 +8,7 @@ import (
 	"sluice/internal/admission"
 	"sluice/internal/config"
 	"sluice/internal/http1"
+	"sluice/internal/message"
 	"sluice/internal/route"
 	"sluice/internal/upstream"
 )
@@ -21,7 +22,7 @@ type Snapshot struct {
 	requests int
 	timeouts config.Timeouts
 	forward  config.Forward
-	via      []byte // the Via field line, empty if off
+	via      map[message.Version][]byte // the value of Via for requests of that version; nil if off
 	trust    []config.Prefix
 	routes   *route.Table
 	ways     []way // by route
@@ -62,7 +63,10 @@ func NewSnapshot(cfg *config.Config, farms []*upstream.Farm, lines []*admission.
 		s.houses = append(s.houses, newHouse(&f.Admission, lines, i))
 	}
 	if cfg.Forward.Via != "off" {
-		s.via = []byte("Via: 1.1 " + cfg.Forward.Via + "\r\n")
+		s.via = map[message.Version][]byte{}
+		for version, text := range map[message.Version]string{message.HTTP10: "1.0 ", message.HTTP11: "1.1 ", message.HTTP2: "2.0 ", message.HTTP3: "3.0 "} {
+			s.via[version] = []byte(text + cfg.Forward.Via)
+		}
 	}
 	return s, nil
 }

@@ -5,8 +5,6 @@ import (
 	"time"
 
 	"sluice/internal/admission/gate"
-	"sluice/internal/http1"
-	"sluice/internal/message"
 	"sluice/internal/reactor"
 	"sluice/internal/segment"
 )
@@ -24,28 +22,22 @@ func (x *exchange) startBody() bool {
 	return true
 }
 
-// prepareBody takes the content that came with the head and frames it, so that
-// it can go out with the head, again if need be.
+// prepareBody takes the content that came with the head, so that it can go out with
+// the head, again if need be.
 func (x *exchange) prepareBody() bool {
 	r := &x.req
 	if x.body.Done() || r.ExpectContinue {
 		return true
 	}
+	if !x.draw() {
+		return false
+	}
 	content, err := x.in.gather(&x.body)
 	if err != nil {
 		return x.fail(ofFault(err, ReadingBody))
 	}
-	if r.Body == message.Length {
-		x.first = append(x.first, content...)
-		return true
-	}
-	if len(content) > 0 {
-		x.first = http1.AppendChunk(x.first, content)
-	}
-	if x.body.Done() {
-		x.first = http1.AppendLastChunk(x.first, x.body.Trailers())
-	}
-	return true
+	x.first = append(x.first, content...)
+	return x.draw() // it may have been all
 }
 
 // upload moves the rest of a request's body to the server while the answer is
@@ -95,7 +87,7 @@ func (u *upload) Run() {
 // move sends content until the body's end.
 func (u *upload) move() Failure {
 	x := u.x
-	out := outlet{u.conn, x.req.Body}
+	out := x.toServer()
 	stats := x.p.pool.Stats(x.server.State)
 	for {
 		content, err := u.buf.gather(&x.body)
@@ -104,7 +96,7 @@ func (u *upload) move() Failure {
 		}
 		last := x.body.Done()
 		if len(content) > 0 || last {
-			n, err := out.put(nil, u.buf, content, last, x.body.Trailers())
+			n, err := out.put(nil, u.buf, content, last, x.requestTrailers())
 			stats.BytesOut.Add(uint64(n))
 			if err != nil {
 				return ofServer(err, SendingRequest)
@@ -143,10 +135,10 @@ func (u *upload) read() Failure {
 	}
 	n, err := conn.Read(u.buf.room())
 	u.waited += x.p.exec.Now() - since
-	if err == io.EOF {
+	if err == io.EOF && x.body.End() != nil {
 		err = io.ErrUnexpectedEOF
 	}
-	if err != nil {
+	if err != nil && err != io.EOF {
 		return ofClient(err, ReadingBody)
 	}
 	u.buf.w += n

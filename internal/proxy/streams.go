@@ -1,0 +1,55 @@
+package proxy
+
+import (
+	"time"
+)
+
+// carrier serves the streams of a connection that carries many.
+type carrier interface {
+	// Drain lets streams end, opens no more, and then closes the connection.
+	Drain()
+}
+
+// serveStream serves the one request of a stream that came on s's connection.
+func (s *session) serveStream(stream ClientStream) {
+	p := s.proxy
+	stream.SetStall(time.Duration(p.snapshot.timeouts.Write))
+	p.exec.Go(&session{proxy: p, conn: stream, stream: stream, peer: s.peer, listener: s.listener, began: p.exec.Now()})
+}
+
+// runStream serves the request of a stream, or goes on with it. What the task had
+// is let go of meanwhile.
+func (s *session) runStream() {
+	p := s.proxy
+	in := s.resume()
+	if s.collected != nil && !s.collect(&in) {
+		s.attend(in)
+		return
+	}
+	x := p.getExchange()
+	s.exchange = x
+	s.stream.Request(&x.req)
+	if in, _ = s.serve(x, in, 0); in == nil {
+		return
+	}
+	p.buffers.put(in)
+	p.putExchange(x)
+}
+
+// preface is what a client sends that speaks HTTP/2 (RFC 9113 3.4).
+const preface = "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
+
+// speaksHTTP2 reports whether the connection has begun with the whole preface of
+// HTTP/2.
+func (s *session) speaksHTTP2(f *buffer) bool {
+	return f.w-f.r >= len(preface) && s.mayBeHTTP2(f)
+}
+
+// mayBeHTTP2 reports whether what has come begins that preface.
+func (s *session) mayBeHTTP2(f *buffer) bool {
+	if s.requests > 0 || !s.listener.HTTP2 || f.b[f.r] != preface[0] {
+		return false
+	}
+	n := min(f.w-f.r, len(preface))
+	return string(f.b[f.r:f.r+n]) == preface[:n]
+}
