@@ -29,10 +29,11 @@ func (s *session) runStream() {
 	x := p.getExchange()
 	s.exchange = x
 	s.stream.Request(&x.req)
-	if in, _ = s.serve(x, in, 0); in == nil {
+	rest, _ := s.serve(x, in, 0)
+	if rest == nil {
 		return
 	}
-	p.buffers.put(in)
+	p.buffers.put(rest)
 	p.putExchange(x)
 }
 

@@ -16,7 +16,7 @@ type entrance struct {
 
 // newEntrance is that of the listening socket fd.
 func newEntrance(_ *spec.Spec, ln spec.Listener, fd int) *entrance {
-	return &entrance{http: &proxy.Listener{Name: ln.Name, Port: portOf(fd, ln.Address)}}
+	return &entrance{http: &proxy.Listener{Name: ln.Name, Port: []byte(portOf(fd, ln.Address))}}
 }
 
 // enter takes a new connection that this lane is to serve. Loop only.
