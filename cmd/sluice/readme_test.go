@@ -164,23 +164,30 @@ func parses(args []string) error {
 
 // withoutDefault says what the table of defaults shows for keys that have none.
 var withoutDefault = map[string]string{
-	"workers.cpus":                  "all",
-	"workers.nodes":                 "all",
-	"listeners[].name":              "the address",
-	"farms.NAME.servers[].url":      "required",
-	"farms.NAME.admission.priority": "none",
-	"farms.NAME.admission.tenant":   "none",
-	"farms.NAME.admission.deadline": "none",
-	"routes[].host":                 "any",
-	"routes[].path":                 "any",
-	"routes[].farm":                 "required",
-	"routes[].admission":            "as the farm",
+	"workers.cpus":             "all",
+	"workers.nodes":            "all",
+	"listeners[].name":         "the address",
+	"farms.NAME.servers[].url": "required",
+
+	"listeners[].tls.certificates[].cert": "required",
+	"listeners[].tls.certificates[].key":  "`cert`",
+	"listeners[].tls.client_auth.ca":      "none",
+	"farms.NAME.admission.priority":       "none",
+	"farms.NAME.admission.tenant":         "none",
+	"farms.NAME.admission.deadline":       "none",
+	"routes[].host":                       "any",
+	"routes[].path":                       "any",
+	"routes[].farm":                       "required",
+	"routes[].admission":                  "as the farm",
 }
 
 func TestReadmeDefaults(t *testing.T) {
-	c := config.Default()
-	c.Farms = config.Farms{config.NewFarm("NAME", "http://127.0.0.1:3000")}
-	c.Normalize()
+	c, err := config.Parse("least", []byte(`
+listeners: [{address: ":8080", tls: {certificates: [a.pem]}}]
+farms: {NAME: {servers: [{url: "http://127.0.0.1:3000"}]}}`))
+	if err != nil {
+		t.Fatal(err)
+	}
 	encoded, err := json.Marshal(c)
 	if err != nil {
 		t.Fatal(err)

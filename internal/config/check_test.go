@@ -11,6 +11,9 @@ import (
 func TestBounds(t *testing.T) {
 	const farm = "farms: {app: {servers: [{url: \"http://a:1\"%s}]%s}}"
 	inFarm := func(text string) string { return fmt.Sprintf(farm, "", ", "+text) }
+	inTLS := func(text string) string {
+		return "listeners: [{address: \":1\", tls: {certificates: [a.pem], " + text + "}}]"
+	}
 	inServer := func(text string) string { return fmt.Sprintf(farm, ", "+text, "") }
 	for _, c := range []struct{ place, less, least, most, more string }{
 		{"workers: {loops: $}", "-1", "0", "256", "257"},
@@ -36,6 +39,10 @@ func TestBounds(t *testing.T) {
 		{"timeouts: {rate: $}", "", "0", "1GiB", "1073741825"},
 		{"listeners: [{address: \":1\", backlog: $}]", "0", "1", "65535", "65536"},
 		{"listeners: [{address: \":$\"}]", "-1", "0", "65535", "65536"},
+		{inTLS("handshake: $"), "999us", "1ms", "5m", "301s"},
+		{inTLS("handshakes: $"), "-1", "0", "1000000", "1000001"},
+		{inTLS("hsts: $"), "", "0s", "87600h", "87601h"},
+		{inTLS("hsts: {subdomains: true, preload: true, max_age: $}"), "8759h", "8760h", "87600h", "87601h"},
 		{"admin: {listen: \"unix:/$\"}", "", "x", strings.Repeat("x", 106), strings.Repeat("x", 107)},
 		{inFarm("connections: {idle: 0, max: $}"), "-1", "0", "1000000", "1000001"},
 		{inFarm("connections: {idle: $}"), "-1", "0", "1000000", "1000001"},
@@ -110,6 +117,9 @@ func TestCounts(t *testing.T) {
 	}{
 		{"listeners", maxListeners, func(n int) string {
 			return "listeners:\n" + repeat("  - {address: \":%d\"}\n", n) + enough
+		}},
+		{"certificates", maxCertificates, func(n int) string {
+			return "listeners:\n- address: \":1\"\n  tls:\n    certificates:\n" + repeat("    - %d.pem\n", n) + enough
 		}},
 		{"servers", maxServers, func(n int) string {
 			return "farms:\n  a: {servers: [{url: \"http://a\"}]}\n  b:\n    servers:\n" +

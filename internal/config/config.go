@@ -94,6 +94,9 @@ type Listener struct {
 	Backlog  int    `yaml:"backlog" json:"backlog"`             // connections that may wait for accept, per socket
 	Steering string `yaml:"steering" json:"steering"`           // auto | node | cpu | hash: which loop gets a connection
 	Away     string `yaml:"steering_away" json:"steering_away"` // wait | spread: what becomes of the new connections of a worker that has died
+
+	Protocols []string     `yaml:"protocols" json:"protocols"` // http1, http2: what clients may speak; with TLS they choose by ALPN
+	TLS       *ListenerTLS `yaml:"tls" json:"tls,omitempty"`   // nil: clients speak without TLS
 }
 
 // Values of Listener.Steering and Listener.Away.
@@ -106,6 +109,54 @@ const (
 	AwayWait   = "wait"   // they wait for the next process, for a second at most; then they are spread
 	AwaySpread = "spread" // they go to the others at once
 )
+
+// Values of Listener.Protocols.
+const (
+	HTTP1 = "http1" // HTTP/1.0 and HTTP/1.1
+	HTTP2 = "http2" // without TLS: by prior knowledge
+)
+
+// ListenerTLS says how TLS ends at a listener. Sizes of keys, and which ciphers, are
+// not to be configured: only what is good today is on offer.
+type ListenerTLS struct {
+	Certificates []Certificate `yaml:"certificates" json:"certificates"` // by SNI; the first is for clients that name no host, or one that no certificate covers
+	MinVersion   string        `yaml:"min_version" json:"min_version"`   // 1.2 | 1.3
+	Curves       []string      `yaml:"curves" json:"curves"`             // key exchanges on offer: see curveNames
+	Handshake    Duration      `yaml:"handshake" json:"handshake"`       // accept to the handshake's end; then the connection is closed
+	Handshakes   int           `yaml:"handshakes" json:"handshakes"`     // in progress at once, per worker and listener; 0: no limit
+	ClientAuth   ClientAuth    `yaml:"client_auth" json:"client_auth"`
+	HSTS         HSTS          `yaml:"hsts" json:"hsts"`
+}
+
+// Certificate names the files of one certificate, PEM. Several of one name may stand
+// side by side, such as an ECDSA and an RSA one: the client's first choice is taken. In a
+// file one word stands for cert alone.
+type Certificate struct {
+	Cert string `yaml:"cert" json:"cert"` // the certificate, then those that lead to its root
+	Key  string `yaml:"key" json:"key"`   // the private key; empty: it stands in cert
+}
+
+// ClientAuth says whether clients show a certificate. In a file one word stands for
+// the mode alone.
+type ClientAuth struct {
+	Mode string `yaml:"mode" json:"mode"` // off | request: one that is shown must be good | require
+	CA   string `yaml:"ca" json:"ca"`     // file of the certificates, PEM, that sign those of clients
+}
+
+// Values of ClientAuth.Mode.
+const (
+	ClientAuthOff     = "off"
+	ClientAuthRequest = "request"
+	ClientAuthRequire = "require"
+)
+
+// HSTS is Strict-Transport-Security, RFC 6797, on every answer of the listener. In a
+// file one duration stands for the age alone.
+type HSTS struct {
+	MaxAge     Duration `yaml:"max_age" json:"max_age"`       // how long browsers remember; 0: the field is not sent
+	Subdomains bool     `yaml:"subdomains" json:"subdomains"` // for the names below as well
+	Preload    bool     `yaml:"preload" json:"preload"`       // the owner agrees to lists that browsers are built with
+}
 
 // Farm is a set of servers that answer the same requests.
 type Farm struct {

@@ -67,9 +67,9 @@ func (d *decoder) value(n *yaml.Node, into reflect.Value, path string) {
 	case into.Type() == reflect.TypeFor[Farms]():
 		d.farms(n, into, path)
 	case into.Kind() == reflect.Pointer:
-		fresh := reflect.New(into.Type().Elem())
-		d.value(n, fresh.Elem(), path)
-		into.Set(fresh)
+		element := fresh(into.Type().Elem())
+		d.value(n, element, path)
+		into.Set(element.Addr())
 	case into.Kind() == reflect.Slice:
 		d.list(n, into, path)
 	case into.Kind() == reflect.Struct:

@@ -1,6 +1,7 @@
 package config
 
 import (
+	"cmp"
 	"net/url"
 	"strings"
 	"time"
@@ -71,6 +72,17 @@ func newListener(address string) Listener {
 
 func (l *Listener) setDefaults() {
 	l.Backlog, l.Steering, l.Away = defaultBacklog, SteerAuto, AwayWait
+	l.Protocols = []string{HTTP1, HTTP2}
+}
+
+// defaultHandshakes bounds the memory of handshakes, some 40 KiB each, and is as many
+// as may wait for accept.
+const defaultHandshakes = 4096
+
+func (t *ListenerTLS) setDefaults() {
+	t.MinVersion, t.Curves = "1.2", []string{"X25519MLKEM768", "X25519", "P-256", "P-384"}
+	t.Handshake, t.Handshakes = seconds(10), defaultHandshakes
+	t.ClientAuth.Mode = ClientAuthOff
 }
 
 func (s *Server) setDefaults() { s.Weight, s.Node = 100, "auto" }
@@ -113,8 +125,10 @@ func (c *Config) derive(r *report) {
 		c.Limits.Line = min(c.Limits.Line, max(c.Limits.Head, minHead))
 	}
 	for i := range c.Listeners {
-		if l := &c.Listeners[i]; l.Name == "" {
-			l.Name = l.Address
+		l := &c.Listeners[i]
+		l.Name = cmp.Or(l.Name, l.Address)
+		if l.TLS != nil {
+			l.TLS.derive()
 		}
 	}
 	for i := range c.Farms {

@@ -144,7 +144,8 @@ func randomConfig(r *rand.Rand) *Config {
 	for i := range r.IntN(3) {
 		c.Listeners = append(c.Listeners, Listener{
 			Name: pick("", "- ", "# ", "null: ", "'\"") + fmt.Sprint(i), Address: fmt.Sprintf("10.0.0.1:%d", i+1), Backlog: 1 + r.IntN(maxBacklog),
-			Steering: pick(SteerAuto, SteerNode, SteerCPU, SteerHash), Away: pick(AwayWait, AwaySpread)})
+			Steering: pick(SteerAuto, SteerNode, SteerCPU, SteerHash), Away: pick(AwayWait, AwaySpread),
+			Protocols: []string{pick(HTTP1, HTTP2)}, TLS: randomTLS(r)})
 	}
 	for i := range 1 + r.IntN(3) {
 		farm := NewFarm(pick("a", "1.", "null", "true", "-", ".", "0x")+fmt.Sprint(i), "http://a", "http://[::1]:2", "http+unix:///run/~a'b")
@@ -165,6 +166,24 @@ func randomConfig(r *rand.Rand) *Config {
 	c.State = pick("auto", "off", "/${x}/a b", "/'\"")
 	c.Overload = Overload{span() / 2000, r.IntN(101), r.IntN(101)}
 	return c
+}
+
+// randomTLS makes valid wishes for TLS, or none.
+func randomTLS(r *rand.Rand) *ListenerTLS {
+	pick := func(from ...string) string { return from[r.IntN(len(from))] }
+	if r.IntN(2) == 0 {
+		return nil
+	}
+	t := &ListenerTLS{
+		Certificates: []Certificate{{pick("${x}", "null", "- a"), pick("true", "~", "'")}},
+		MinVersion:   pick("1.2", "1.3"), Curves: []string{pick(curveNames...)},
+		Handshake: minWait + Duration(r.Int64N(int64(maxHandshake-minWait))), Handshakes: r.IntN(maxConnections),
+		ClientAuth: ClientAuth{Mode: "off"}, HSTS: HSTS{MaxAge: Duration(r.Int64N(int64(maxAge)))},
+	}
+	if r.IntN(2) == 0 {
+		t.ClientAuth = ClientAuth{pick("request", "require"), pick("a b", "#")}
+	}
+	return t
 }
 
 // randomAdmission makes valid wishes for holding requests.

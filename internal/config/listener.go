@@ -23,6 +23,10 @@ func (k *checker) listeners() {
 		checkBounds(k, strconv.Itoa, []bound[int]{{at + ".backlog", l.Backlog, 1, maxBacklog}})
 		k.oneOf(at+".steering", l.Steering, []string{SteerAuto, SteerNode, SteerCPU, SteerHash})
 		k.oneOf(at+".steering_away", l.Away, []string{AwayWait, AwaySpread})
+		k.protocols(l.Protocols, at+".protocols")
+		if l.TLS != nil {
+			k.listenerTLS(l.TLS, at+".tls")
+		}
 		if first, taken := names[l.Name]; taken && l.Name != l.Address {
 			k.add(at+".name", l.Name, problem{"the name of " + first + " too", "give each listener its own name"})
 		} else if !taken {

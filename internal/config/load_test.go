@@ -25,7 +25,16 @@ func TestLoadFull(t *testing.T) {
 		{c.Timeouts, Timeouts{seconds(5), seconds(5400), seconds(3) / 2, seconds(120), 0, seconds(600), 1024}},
 		{c.Forward, Forward{false, true, "edge:8443", false, true}},
 		{fmt.Sprint(c.Trust[0], c.Trust[1], c.Trust[2]), "10.0.0.0/8 2001:db8::/32 192.0.2.7/32"},
-		{c.Listeners, []Listener{{"web", "10.1.1.1:8080", 128, "cpu", "spread"}, {"[::1]:8080", "[::1]:8080", 4096, "auto", "wait"}}},
+		{c.Listeners, []Listener{
+			{Name: "web", Address: "10.1.1.1:8080", Backlog: 128, Steering: "cpu", Away: "spread", Protocols: []string{"http2"}, TLS: &ListenerTLS{
+				Certificates: []Certificate{{"a.crt", "a.key"}, {"b.pem", "b.pem"}, {"c.pem", "c.pem"}},
+				MinVersion:   "1.3", Curves: []string{"P-256", "X25519"}, Handshake: seconds(3), Handshakes: 100,
+				ClientAuth: ClientAuth{"require", "ca.pem"}, HSTS: HSTS{2 * year, true, true}}},
+			{Name: "[::1]:8080", Address: "[::1]:8080", Backlog: 4096, Steering: "auto", Away: "wait", Protocols: []string{"http1", "http2"}},
+			{Name: "least", Address: ":8443", Backlog: 4096, Steering: "auto", Away: "wait", Protocols: []string{"http1", "http2"}, TLS: &ListenerTLS{
+				Certificates: []Certificate{{"a.pem", "a.pem"}},
+				MinVersion:   "1.2", Curves: []string{"X25519MLKEM768", "X25519", "P-256", "P-384"}, Handshake: seconds(10), Handshakes: 4096,
+				ClientAuth: ClientAuth{Mode: "off"}}}}},
 		{c.Farms[0].Servers, []Server{{"http://10.0.0.1:9000", 7, "0"}, {"http://app.example", 0, "off"}, {"http+unix:///run/app.sock", 100, "auto"}}},
 		{c.Farms[0].Spill, Spill{"35"}},
 		{c.Farms[1].Spill, Spill{"off"}},

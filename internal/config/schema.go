@@ -36,8 +36,7 @@ func keysOf(t reflect.Type) []string {
 // notYet are keys that the documentation names for later versions. To call them
 // unknown would send the operator looking for a slip of the pen.
 var notYet = map[reflect.Type][]string{
-	reflect.TypeFor[Listener](): {"protocols", "tls"},
-	reflect.TypeFor[Farm]():     {"balance", "health", "pool", "affinity"},
+	reflect.TypeFor[Farm](): {"balance", "health", "pool", "affinity"},
 }
 
 // unknownKey tells what key probably was to be.
@@ -97,6 +96,8 @@ func visitKeys(t reflect.Type, path string, visit func(key, in string)) {
 			at, below = at+".NAME", reflect.TypeFor[Farm]()
 		} else if below.Kind() == reflect.Slice {
 			at, below = at+"[]", below.Elem()
+		} else if below.Kind() == reflect.Pointer {
+			below = below.Elem()
 		}
 		if _, isText := textTypes[below]; !isText && below.Kind() == reflect.Struct {
 			visitKeys(below, at, visit)
@@ -107,6 +108,7 @@ func visitKeys(t reflect.Type, path string, visit func(key, in string)) {
 // aloneKeys are the keys whose value may stand for a whole mapping: "admission: 50".
 var aloneKeys = map[reflect.Type]string{
 	reflect.TypeFor[Admission](): "limit", reflect.TypeFor[Spill](): "threshold",
+	reflect.TypeFor[Certificate](): "cert", reflect.TypeFor[ClientAuth](): "mode", reflect.TypeFor[HSTS](): "max_age",
 }
 
 // mainKeys are the keys that one probably means who writes a value in place of a

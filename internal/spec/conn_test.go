@@ -2,6 +2,7 @@ package spec
 
 import (
 	"encoding/binary"
+	"encoding/json"
 	"errors"
 	"io"
 	"net"
@@ -13,6 +14,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"sluice/internal/config"
 )
 
 // pair returns two connected ends, closed with the test.
@@ -91,6 +94,9 @@ func TestConversation(t *testing.T) {
 	}{
 		{supervisor, worker, Message{Kind: KindSpec, Spec: &Spec{Version: Version, Generation: 7, Worker: 1, Node: -1, CPUs: []int{2, 3}, Pin: true, Loops: 2, Build: "v1"}}},
 		{worker, supervisor, Message{Kind: KindReady, Generation: 7}},
+		{supervisor, worker, Message{Kind: KindKeys, Generation: 7, Keys: &Keys{
+			Certificates: []Certificate{{"-----BEGIN\n+/=\n", "<key> & \u2028"}}, Listeners: []ListenerKeys{{}, {[]int{0}, "ca"}},
+		}}},
 		{supervisor, worker, Message{Kind: KindPing}},
 		{worker, supervisor, Message{Kind: KindPong}},
 		{supervisor, worker, Message{Kind: KindSpec, Spec: &Spec{Generation: 8, Servers: []ServerSlot{{"app", "http://a", 3}}}}},
@@ -202,6 +208,27 @@ func TestLargeMessage(t *testing.T) {
 	}
 }
 
+// A configuration is too large for a worker from some bytes on, and who sends it learns
+// that before.
+func TestFits(t *testing.T) {
+	cfg := config.Default()
+	keys := func(size int) *Keys { return &Keys{Certificates: []Certificate{{Chain: strings.Repeat("x", size)}}} }
+	empty, err := json.Marshal(&Spec{Config: cfg, Keys: keys(0)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	room := maxBody - 256<<10 - len(empty)
+	if err := Fits(cfg, keys(room)); err != nil {
+		t.Error(err)
+	}
+	if err := Fits(cfg, keys(room+1)); err == nil || !strings.Contains(err.Error(), "use fewer certificates") {
+		t.Errorf("one byte more: %v", err)
+	}
+	if _, _, err := encode(&Message{Kind: KindSpec, Spec: &Spec{Config: cfg, Keys: keys(room), CPUs: make([]int, 8192)}}); err != nil {
+		t.Error(err)
+	}
+}
+
 // raw is a frame as a faulty peer might send it.
 func raw(version byte, length, descriptors uint32, body string) []byte {
 	b := []byte{'S', 'L', 'C', version}
@@ -231,6 +258,8 @@ func TestFaultyPeer(t *testing.T) {
 		{"end before descriptors", raw(Version, uint32(len(twoSockets)), 2, twoSockets), 0, "unexpected EOF"},
 		{"not JSON", raw(Version, 3, 0, "{{{"), 0, "invalid"},
 		{"ping with a spec", raw(Version, 25, 0, `{"kind":"ping","spec":{}} `), 0, "a spec belongs"},
+		{"ping with keys", raw(Version, 25, 0, `{"kind":"ping","keys":{}} `), 0, "keys belong"},
+		{"keys without any", raw(Version, 15, 0, `{"kind":"keys"}`), 0, "keys belong"},
 		{"spec without one", raw(Version, 15, 0, `{"kind":"spec"}`), 0, "a spec belongs"},
 		{"descriptors that nobody names", raw(Version, 15, 2, ping), 2, "2 descriptors came, 0 are named"},
 		{"too few descriptors", raw(Version, uint32(len(twoSockets)), 1, twoSockets), 1, "descriptor 1 of 1"},

@@ -4,13 +4,16 @@ import (
 	"encoding/json"
 	"fmt"
 	"time"
+
+	"sluice/internal/config"
 )
 
 // Kind says what a Message is about.
 type Kind string
 
-// The supervisor sends the first five, a worker the others.
+// The supervisor sends the first six, a worker the others.
 const (
+	KindKeys   Kind = "keys"   // the files of certificates have changed, the configuration has not; not answered
 	KindSpec   Kind = "spec"   // take this configuration; answered by ready or refused
 	KindDrain  Kind = "drain"  // stop accepting, finish what is in progress; answered by drained
 	KindStop   Kind = "stop"   // close everything and exit
@@ -27,10 +30,11 @@ const (
 // kinds named beside them and are zero in all others.
 type Message struct {
 	Kind       Kind          `json:"kind"`
-	Generation uint64        `json:"generation,omitempty"` // ready, refused: the configuration that it answers
+	Generation uint64        `json:"generation,omitempty"` // ready, refused: the configuration that it answers; keys: the one that they belong to
 	Text       string        `json:"text,omitempty"`       // refused: why, for the operator
 	Limit      time.Duration `json:"limit,omitempty"`      // drain: how long requests in progress may take, ns
 	Spec       *Spec         `json:"spec,omitempty"`       // spec
+	Keys       *Keys         `json:"keys,omitempty"`       // keys; of the configuration of this generation
 }
 
 // encode returns the body of m and the descriptors that go with it. The caller's
@@ -52,7 +56,7 @@ func encode(m *Message) (body []byte, descriptors []int, err error) {
 	}
 	if len(body) > maxBody {
 		return nil, nil, fmt.Errorf("spec: message %s of %d bytes, more than the %d that fit; "+
-			"the configuration is too large", m.Kind, len(body), maxBody)
+			"the configuration with its certificates is too large", m.Kind, len(body), maxBody)
 	}
 	if len(descriptors) > maxDescriptors {
 		return nil, nil, fmt.Errorf("spec: %d sockets and bells for one worker, more than the %d that fit; "+
@@ -84,6 +88,9 @@ func decode(body []byte, descriptors []int) (*Message, error) {
 	if (m.Kind == KindSpec) != (m.Spec != nil) {
 		return nil, fmt.Errorf("spec: message %s: a spec belongs to kind %s, and to no other", m.Kind, KindSpec)
 	}
+	if (m.Kind == KindKeys) != (m.Keys != nil) {
+		return nil, fmt.Errorf("spec: message %s: keys belong to kind %s, and to no other", m.Kind, KindKeys)
+	}
 	rest := descriptors
 	if m.Spec != nil {
 		var err error
@@ -113,4 +120,16 @@ func claim(indexes, descriptors, rest []int) (left []int, err error) {
 		indexes[i], rest = rest[0], rest[1:]
 	}
 	return rest, nil
+}
+
+// Fits says whether a configuration with its keys can cross to a worker: an error tells
+// that it is too large. Who asks before it is sent can still refuse it.
+func Fits(cfg *config.Config, keys *Keys) error {
+	const room = 256 << 10 // bytes for all else in a spec: CPUs, sockets, servers
+	body, err := json.Marshal(&Spec{Config: cfg, Keys: keys})
+	if err == nil && len(body) > maxBody-room {
+		err = fmt.Errorf("the configuration with its certificates and keys takes %d bytes, more than the %d that can be given to a worker; use fewer certificates",
+			len(body), maxBody-room)
+	}
+	return err
 }

@@ -24,6 +24,7 @@ type Spec struct {
 	Bells      []int          `json:"bells"` // eventfds: Bells[i] wakes worker i; in the message indexes, as Listener.Sockets
 	Servers    []ServerSlot   `json:"servers"`
 	Config     *config.Config `json:"config"`
+	Keys       *Keys          `json:"keys"`  // of Config's certificates; nil if it names none
 	Build      string         `json:"build"` // version of the binary, for Via and the demo page
 }
 
@@ -42,4 +43,24 @@ type ServerSlot struct {
 	Farm string `json:"farm"`
 	URL  string `json:"url"`
 	Slot int    `json:"slot"`
+}
+
+// Keys are what a worker needs to end TLS, read from files that it has no right to
+// read. They are secret: nothing writes them anywhere. They change without the
+// configuration, by a message of their own.
+type Keys struct {
+	Certificates []Certificate  `json:"certificates"`
+	Listeners    []ListenerKeys `json:"listeners"` // as Config.Listeners
+}
+
+// Certificate is a certificate with its key, in PEM.
+type Certificate struct {
+	Chain string `json:"chain"` // the certificate itself, then those that lead to its root
+	Key   string `json:"key"`
+}
+
+// ListenerKeys are those of one listener; empty without TLS.
+type ListenerKeys struct {
+	Certificates []int  `json:"certificates"` // indexes into Keys.Certificates, as the configuration's
+	ClientCA     string `json:"client_ca"`    // PEM; empty if clients are asked for nothing
 }

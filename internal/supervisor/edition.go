@@ -11,12 +11,14 @@ import (
 	"sluice/internal/placement"
 	"sluice/internal/segment"
 	"sluice/internal/spec"
+	"sluice/internal/tlsterm/keyring"
 )
 
 // edition is a configuration with all that belongs to it. It is immutable; a
 // reload makes the next one, which shares the sockets of listeners that stay.
 type edition struct {
 	config     *config.Config
+	ring       *keyring.Ring // of config
 	generation uint64
 	listening  []*listening // as config.Listeners
 	servers    []spec.ServerSlot
@@ -24,8 +26,8 @@ type edition struct {
 
 // newEdition opens what last does not have yet. On an error nothing new is left
 // open. last is nil at the start.
-func newEdition(cfg *config.Config, generation uint64, last *edition, workers []placement.Worker, shared *segment.Segment) (*edition, error) {
-	e := &edition{config: cfg, generation: generation}
+func newEdition(cfg *config.Config, ring *keyring.Ring, generation uint64, last *edition, workers []placement.Worker, shared *segment.Segment) (*edition, error) {
+	e := &edition{config: cfg, ring: ring, generation: generation}
 	var err error
 	if e.servers, err = assignSlots(cfg, last, shared); err != nil {
 		return nil, err
@@ -160,6 +162,7 @@ func (e *edition) specFor(w placement.Worker, b bells, build string) (*parcel, e
 		Loops:      w.Loops,
 		Servers:    e.servers,
 		Config:     e.config,
+		Keys:       e.ring.Keys,
 		Build:      build,
 	}
 	p := &parcel{message: &spec.Message{Kind: spec.KindSpec, Spec: s}}

@@ -13,6 +13,7 @@ import (
 	"sluice/internal/config"
 	"sluice/internal/segment"
 	"sluice/internal/spec"
+	"sluice/internal/tlsterm/keyring"
 )
 
 func newSegment(t *testing.T, servers int) *segment.Segment {
@@ -32,7 +33,7 @@ func editionAfter(t *testing.T, last *edition, shared *segment.Segment, listener
 	if last != nil {
 		generation = last.generation + 1
 	}
-	e, err := newEdition(testConfig(listeners...), generation, last, crew(1, 2), shared)
+	e, err := newEdition(testConfig(listeners...), &keyring.Ring{}, generation, last, crew(1, 2), shared)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -85,7 +86,7 @@ func TestEditionFails(t *testing.T) {
 	defer first.closeBut(nil)
 	before := openDescriptors(t)
 	cfg := testConfig("127.0.0.1:0", "[::1]:0", "192.0.2.1:0")
-	if _, err := newEdition(cfg, 2, first, crew(1, 2), shared); err == nil || !strings.Contains(err.Error(), "192.0.2.1:0") {
+	if _, err := newEdition(cfg, &keyring.Ring{}, 2, first, crew(1, 2), shared); err == nil || !strings.Contains(err.Error(), "192.0.2.1:0") {
 		t.Errorf("got %v, want an error about 192.0.2.1:0", err)
 	}
 	if after := openDescriptors(t); after != before || first.listening[0].sockets == nil {
@@ -156,7 +157,7 @@ func TestSlots(t *testing.T) {
 	var last *edition
 	step := func(want string, ports ...int) {
 		t.Helper()
-		e, err := newEdition(farm(ports...), 1, last, crew(1, 2), shared)
+		e, err := newEdition(farm(ports...), &keyring.Ring{}, 1, last, crew(1, 2), shared)
 		got := fmt.Sprint(err)
 		if err == nil {
 			got, last = "", e

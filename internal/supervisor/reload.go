@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"sluice/internal/config"
+	"sluice/internal/tlsterm/keyring"
 )
 
 // changeLimit bounds a reload from the moment that the workers are told, with a
@@ -27,9 +28,10 @@ type change struct {
 // asked: somebody wants a reload.
 type asked struct{ reply chan<- error } // nil if nobody waits for the outcome
 
-// loaded: the configuration has been read.
+// loaded: the configuration has been read, and the files of its certificates.
 type loaded struct {
 	config *config.Config
+	ring   *keyring.Ring
 	err    error
 }
 
@@ -70,21 +72,25 @@ func (s *Supervisor) beginReload() {
 	go s.load()
 }
 
-// load reads the configuration. It has a goroutine of its own, as a file system
+// load reads the configuration and its certificates. It has a goroutine of its own, as a file system
 // may take its time.
 func (s *Supervisor) load() {
-	cfg, err := s.options.Load()
-	s.deliver(loaded{cfg, err})
+	var l loaded
+	if l.config, l.err = s.options.Load(); l.err == nil {
+		l.ring, l.err = readKeys(l.config)
+	}
+	s.deliver(l)
 }
 
 // take prepares the configuration that was read and sends it to the workers.
-func (s *Supervisor) take(cfg *config.Config, err error) {
+func (s *Supervisor) take(l loaded) {
 	s.loading = false
 	if s.change == nil {
 		return // given up meanwhile
 	}
+	err := l.err
 	if err == nil {
-		s.change.next, err = s.prepare(cfg)
+		s.change.next, err = s.prepare(l.config, l.ring)
 	}
 	if err != nil {
 		s.finishReload(err)
@@ -109,11 +115,11 @@ func (s *Supervisor) take(cfg *config.Config, err error) {
 
 // prepare makes the next edition, and moves the admin interface if it has another
 // address now.
-func (s *Supervisor) prepare(cfg *config.Config) (*edition, error) {
+func (s *Supervisor) prepare(cfg *config.Config, ring *keyring.Ring) (*edition, error) {
 	if err := lastingFault(s.current.config, cfg); err != nil {
 		return nil, err
 	}
-	next, err := newEdition(cfg, s.generation+1, s.current, placesOf(s.members), s.shared)
+	next, err := newEdition(cfg, ring, s.generation+1, s.current, placesOf(s.members), s.shared)
 	if err != nil {
 		return nil, err
 	}

@@ -126,15 +126,18 @@ func New(o Options) (*Supervisor, error) {
 
 // assemble makes the supervisor of the given workers on a machine of these nodes.
 func assemble(o Options, cfg *config.Config, workers []placement.Worker, nodes []topology.Node, level *slog.LevelVar) (*Supervisor, error) {
+	ring, err := readKeys(cfg)
+	if err != nil {
+		return nil, err
+	}
 	s := &Supervisor{
 		options: o, started: time.Now(), level: level, launch: launch,
 		events: make(chan event), over: make(chan struct{}), generation: 1,
 	}
-	var err error
 	if s.shared, err = segment.Create(shapeFor(workers, cfg)); err != nil {
 		return nil, err
 	}
-	if s.current, err = newEdition(cfg, s.generation, nil, workers, s.shared); err != nil {
+	if s.current, err = newEdition(cfg, ring, s.generation, nil, workers, s.shared); err != nil {
 		s.shared.Close()
 		return nil, err
 	}
@@ -256,7 +259,7 @@ func (s *Supervisor) handle(e event) {
 	case asked:
 		s.ask(e.reply)
 	case loaded:
-		s.take(e.config, e.err)
+		s.take(e)
 	case cancelled:
 		s.stop()
 	}

@@ -178,6 +178,8 @@ func (tr *lineTraffic) Drain(limit time.Duration) {
 	timer.Stop()
 }
 
+func (tr *lineTraffic) Renew(*spec.Keys) error { return nil }
+
 func (tr *lineTraffic) ReopenLogs() error {
 	fmt.Fprintln(os.Stderr, "logs reopened")
 	return nil

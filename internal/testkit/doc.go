@@ -10,6 +10,7 @@
 //	client.go   the client's end of a connection
 //	backend.go  a server that follows a script
 //	load.go     many requests at once
+//	authority.go  certificates, signed by one that a test makes
 //
 // Nothing here sleeps. Whoever waits watches for the thing itself, and gives up
 // after Patience, which is far longer than anything should take: a slow machine

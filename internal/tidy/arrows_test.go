@@ -31,10 +31,10 @@ var arrows = []row{
 	{"cmd/hb/client", nil, "one virtual client"},
 
 	{"internal/demo", to("affinity", "config", "placement", "topology"), "app workers on their nodes, and a configuration for them"},
-	{"internal/supervisor", to("admin", "admission/limit", "admission/regulator", "affinity", "config", "homes", "placement", "segment", "spec", "topology"), "processes and sockets: no traffic"},
+	{"internal/supervisor", to("admin", "admission/limit", "admission/regulator", "affinity", "config", "homes", "placement", "segment", "spec", "tlsterm/keyring", "topology"), "processes and sockets: no traffic"},
 	{"internal/admin", to("config", "process", "segment", "spec"), "what an operator sees: reads the segment, knows no worker"},
 
-	{"internal/worker", to("accesslog", "admission", "affinity", "affinity/spread", "config", "proxy", "reactor", "segment", "spec", "upstream"), "the only one that knows all of traffic"},
+	{"internal/worker", to("accesslog", "admission", "affinity", "affinity/spread", "config", "proxy", "reactor", "segment", "spec", "tlsterm", "upstream"), "the only one that knows all of traffic"},
 	{"internal/proxy", to("accesslog", "admission", "admission/gate", "admission/queue", "config", "http1", "message", "reactor", "route", "segment", "upstream"), "one exchange: the numbered steps"},
 	{"internal/admission", to("admission/gate", "admission/queue", "segment", "upstream"), "who may go to which server now: knows no message"},
 	{"internal/upstream", to("config", "reactor", "segment"), "servers and their connections: bytes, no messages"},
@@ -57,6 +57,8 @@ var arrows = []row{
 	{"internal/process", to("topology"), "reads what runs on the machine"},
 	{"internal/topology", nil, "reads the machine"},
 	{"internal/topology/shape", nil, "draws machines for tests"},
+	{"internal/tlsterm", to("config", "spec"), "how TLS ends: told everything, no file, no connection"},
+	{"internal/tlsterm/keyring", to("config", "spec"), "the supervisor's side of TLS: reads files, meets no client"},
 	{"internal/spec", to("config"), "what crosses from supervisor to worker"},
 	{"internal/segment", nil, "what both share"},
 	{"internal/config", nil, "names and defaults"},

@@ -25,6 +25,10 @@ type Traffic interface {
 	// and none of the sockets that are new in s in Traffic's hands.
 	Apply(s *spec.Spec) error
 
+	// Renew gives the listeners in effect other certificates, after Apply. Connections
+	// that are open keep theirs. An error leaves everything as it was.
+	Renew(keys *spec.Keys) error
+
 	// Drain stops accepting, after what is queued has been accepted, ends idle
 	// connections, and returns when the last connection is gone or the limit is over.
 	Drain(limit time.Duration)
@@ -128,6 +132,8 @@ func (c *control) follow(m *spec.Message) {
 	switch m.Kind {
 	case spec.KindSpec:
 		c.take(m.Spec)
+	case spec.KindKeys:
+		c.renew(m)
 	case spec.KindDrain:
 		c.drain(m.Limit)
 	case spec.KindReopen:
@@ -179,6 +185,17 @@ func (c *control) apply(s *spec.Spec) error {
 		slog.Warn("log.level is unknown; the last one stays", "error", err)
 	}
 	return nil
+}
+
+// renew takes other certificates for the configuration in effect. Those of one that was
+// refused, or is long gone, are of no use.
+func (c *control) renew(m *spec.Message) {
+	if c.current == nil || c.current.Generation != m.Generation {
+		return
+	}
+	if err := c.traffic.Renew(m.Keys); err != nil {
+		slog.Error("new certificates are not used; the old ones are", "error", err)
+	}
 }
 
 // adopt makes s speak of the descriptors that the worker already has. Each spec

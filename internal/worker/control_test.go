@@ -40,6 +40,11 @@ func (r *recorder) Apply(s *spec.Spec) error {
 	return r.fault
 }
 
+func (r *recorder) Renew(keys *spec.Keys) error {
+	r.calls <- fmt.Sprintf("renew %d", len(keys.Certificates))
+	return r.fault
+}
+
 func (r *recorder) Drain(limit time.Duration) {
 	r.calls <- fmt.Sprintf("drain %s", limit)
 	select {
@@ -335,6 +340,27 @@ func TestSocketsOverConfigurations(t *testing.T) {
 		t.Errorf("after a refusal the socket that stayed is descriptor %d, was %d", fourth[0], second[0])
 	}
 	r.hears("ready 4")
+}
+
+// Other certificates are taken for the configuration in effect, and for no other.
+func TestKeys(t *testing.T) {
+	r := newRig(t)
+	say := func(generation uint64, certificates int) {
+		keys := &spec.Keys{Certificates: make([]spec.Certificate, certificates)}
+		r.say(&spec.Message{Kind: spec.KindKeys, Generation: generation, Keys: keys})
+	}
+	say(1, 1) // before any configuration
+	r.sayConfig(1, 0)
+	r.calls("apply 1 ")
+	r.hears("ready 1")
+	say(2, 2) // of one that did not come
+	say(1, 3)
+	r.calls("renew 3")
+	r.traffic.fault = errors.New("not a key")
+	say(1, 4)
+	r.calls("renew 4")
+	r.say(&spec.Message{Kind: spec.KindReopen})
+	r.calls("reopen")
 }
 
 // The bells of the first configuration stay, also if it was refused; those that come

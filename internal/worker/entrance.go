@@ -6,21 +6,34 @@ import (
 	"sluice/internal/proxy"
 	"sluice/internal/reactor"
 	"sluice/internal/spec"
+	"sluice/internal/tlsterm"
 )
 
 // entrance is what a listener makes of its connections. Immutable: a reload makes a
 // new one.
 type entrance struct {
 	http *proxy.Listener
+	tls  *tlsterm.Terminator // nil: clients speak without TLS
 }
 
 // newEntrance is that of the listening socket fd.
-func newEntrance(_ *spec.Spec, ln spec.Listener, fd int) *entrance {
-	return &entrance{http: &proxy.Listener{Name: ln.Name, Port: []byte(portOf(fd, ln.Address))}}
+func newEntrance(_ *spec.Spec, ln spec.Listener, fd int, terminator *tlsterm.Terminator) *entrance {
+	return &entrance{http: &proxy.Listener{Name: ln.Name, Port: []byte(portOf(fd, ln.Address))}, tls: terminator}
+}
+
+// renewed is the entrance with other certificates.
+func (e *entrance) renewed(terminator *tlsterm.Terminator) *entrance {
+	next := *e
+	next.tls = terminator
+	return &next
 }
 
 // enter takes a new connection that this lane is to serve. Loop only.
 func (l *lane) enter(c *reactor.Conn, as *entrance) {
+	if as.tls != nil {
+		c.Close()
+		return
+	}
 	l.begin(c, c.Peer(), as)
 }
 

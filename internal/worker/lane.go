@@ -15,6 +15,7 @@ import (
 	"sluice/internal/reactor"
 	"sluice/internal/segment"
 	"sluice/internal/spec"
+	"sluice/internal/tlsterm"
 	"sluice/internal/upstream"
 )
 
@@ -98,7 +99,7 @@ func (l *lane) adopt(fd int) (reactor.Stream, error) {
 }
 
 // apply makes s the lane's configuration.
-func (l *lane) apply(s *spec.Spec, snapshot *proxy.Snapshot, gone []*upstream.State, log *accesslog.Log) {
+func (l *lane) apply(s *spec.Spec, snapshot *proxy.Snapshot, gone []*upstream.State, log *accesslog.Log, terminators []*tlsterm.Terminator) {
 	if log != l.log || l.log == nil {
 		l.log = log
 		l.proxy.LogTo(log.Writer(l.index, &l.stats.LogDropped))
@@ -108,10 +109,10 @@ func (l *lane) apply(s *spec.Spec, snapshot *proxy.Snapshot, gone []*upstream.St
 		l.pool.Retire(state)
 	}
 	kept := map[int]bool{}
-	for _, ln := range s.Listeners {
+	for i, ln := range s.Listeners {
 		fd := ln.Sockets[l.index]
 		kept[fd] = true
-		as := newEntrance(s, ln, fd)
+		as := newEntrance(s, ln, fd, terminators[i])
 		if on := l.listeners[fd]; on != nil {
 			on.as = as
 		} else {
@@ -122,6 +123,15 @@ func (l *lane) apply(s *spec.Spec, snapshot *proxy.Snapshot, gone []*upstream.St
 		if !kept[fd] {
 			ln.Close()
 			delete(l.listeners, fd)
+		}
+	}
+}
+
+// renew gives the listeners of s, which is in effect, other certificates.
+func (l *lane) renew(s *spec.Spec, terminators []*tlsterm.Terminator) {
+	for i, ln := range s.Listeners {
+		if on := l.listeners[ln.Sockets[l.index]]; on != nil {
+			on.as = on.as.renewed(terminators[i])
 		}
 	}
 }

@@ -17,6 +17,7 @@ import (
 	"sluice/internal/reactor"
 	"sluice/internal/segment"
 	"sluice/internal/spec"
+	"sluice/internal/tlsterm"
 	"sluice/internal/upstream"
 )
 
@@ -31,6 +32,7 @@ type traffic struct {
 	roamer  *roamer // nil if loops stay on the worker's CPUs
 	keeper  *keeper // nil before the first configuration
 	lanes   []*lane
+	current *spec.Spec // in effect; nil before the first
 	log     *accesslog.Log
 	logged  config.AccessLog // what log was opened for
 	closing chan struct{}
@@ -52,6 +54,10 @@ func (t *traffic) Apply(s *spec.Spec) error {
 	if _, err := proxy.NewSnapshot(s.Config, nil, nil); err != nil {
 		return err
 	}
+	terminators, err := terminatorsOf(s, s.Keys)
+	if err != nil {
+		return err
+	}
 	log, err := t.openLog(s)
 	if err != nil {
 		return err
@@ -70,12 +76,32 @@ func (t *traffic) Apply(s *spec.Spec) error {
 		return err
 	}
 	t.shedder.apply(s.Config.Overload)
-	t.each(func(l *lane) { l.apply(s, snapshot, gone, log) })
+	t.each(func(l *lane) { l.apply(s, snapshot, gone, log, terminators) })
+	t.current = s
 	if log != t.log {
 		t.log.Close()
 		t.log, t.logged = log, s.Config.Log.Access
 	}
 	return nil
+}
+
+// Renew implements Traffic.
+func (t *traffic) Renew(keys *spec.Keys) error {
+	terminators, err := terminatorsOf(t.current, keys)
+	if err != nil {
+		return err
+	}
+	t.each(func(l *lane) { l.renew(t.current, terminators) })
+	return nil
+}
+
+// terminatorsOf are those of the listeners of s, nil for one without TLS.
+func terminatorsOf(s *spec.Spec, keys *spec.Keys) ([]*tlsterm.Terminator, error) {
+	terminators, err := tlsterm.New(s.Config, keys, "http/1.1")
+	for len(terminators) < len(s.Listeners) {
+		terminators = append(terminators, nil)
+	}
+	return terminators, err
 }
 
 // slots finds a server's place in the segment.

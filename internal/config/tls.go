@@ -1,0 +1,146 @@
+package config
+
+import (
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+)
+
+const (
+	maxCertificates = 5000 // per listener; a chain and its key take some 5 KiB of what crosses to a worker
+	maxHandshake    = Duration(5 * time.Minute)
+	maxAge          = 10 * year
+	year            = Duration(365 * 24 * time.Hour)
+)
+
+// versionNames and curveNames are what may stand in min_version and curves.
+var (
+	versionNames = []string{"1.2", "1.3"}
+	curveNames   = []string{"X25519MLKEM768", "SecP256r1MLKEM768", "SecP384r1MLKEM1024", "X25519", "P-256", "P-384", "P-521"}
+)
+
+// otherCurves are the names that OpenSSL and RFC 8422 give to our curves.
+var otherCurves = map[string]string{
+	"prime256v1": "P-256", "secp256r1": "P-256", "secp384r1": "P-384", "secp521r1": "P-521", "curve25519": "X25519",
+}
+
+// derive fills in where a key stands.
+func (t *ListenerTLS) derive() {
+	for i := range t.Certificates {
+		if c := &t.Certificates[i]; c.Key == "" {
+			c.Key = c.Cert
+		}
+	}
+}
+
+// protocols checks what clients may speak.
+func (k *checker) protocols(protocols []string, at string) {
+	if len(protocols) == 0 {
+		k.add(at, "", problem{"no protocol: nobody could be served", "write [" + HTTP1 + ", " + HTTP2 + "], or leave the key out for just that"})
+	}
+	for i, p := range protocols {
+		one := at + "[" + strconv.Itoa(i) + "]"
+		switch {
+		case p == "http3" || p == "h3":
+			k.add(one, p, problem{"not supported by this version yet", "remove it"})
+		case p == "h2" || p == "h2c":
+			k.add(one, p, problem{"not a protocol's name here", "write " + HTTP2})
+		case slices.Contains(protocols[:i], p):
+			k.add(one, p, problem{"named twice", "remove one"})
+		default:
+			k.oneOf(one, p, []string{HTTP1, HTTP2})
+		}
+	}
+}
+
+// listenerTLS checks how TLS ends at a listener. Files are not looked at: they may be
+// there only where Sluice runs.
+func (k *checker) listenerTLS(t *ListenerTLS, at string) {
+	k.certificates(t.Certificates, at+".certificates")
+	k.version(t.MinVersion, at+".min_version")
+	k.curves(t.Curves, at+".curves")
+	checkBounds(k, Duration.String, []bound[Duration]{{at + ".handshake", t.Handshake, minWait, maxHandshake}})
+	checkBounds(k, strconv.Itoa, []bound[int]{{at + ".handshakes", t.Handshakes, 0, maxConnections}})
+	k.clientAuth(t.ClientAuth, at+".client_auth")
+	k.hsts(t.HSTS, at+".hsts")
+}
+
+func (k *checker) certificates(certificates []Certificate, at string) {
+	switch n := len(certificates); {
+	case n == 0:
+		k.add(at, "", problem{"no certificate: no client could connect", "write [{cert: site.crt, key: site.key}]"})
+	case n > maxCertificates:
+		k.add(at, "", problem{"more than " + strconv.Itoa(maxCertificates), "use certificates of several names, or of a wildcard"})
+	}
+	seen := map[Certificate]int{}
+	for i, c := range certificates {
+		one := at + "[" + strconv.Itoa(i) + "]"
+		first, again := seen[Certificate{Cert: c.Cert, Key: c.Key}]
+		switch {
+		case c.Cert == "":
+			k.add(one+".cert", "", problem{"no file", "write {cert: site.crt, key: site.key}"})
+		case again:
+			k.add(one+".cert", c.Cert, problem{"the same as certificates[" + strconv.Itoa(first) + "]", "remove one"})
+		default:
+			seen[Certificate{Cert: c.Cert, Key: c.Key}] = i
+		}
+	}
+}
+
+// version checks the least version of TLS.
+func (k *checker) version(version, at string) {
+	lower := strings.ToLower(version)
+	plain := strings.TrimLeft(strings.TrimPrefix(lower, "tls"), "v ")
+	switch {
+	case slices.Contains(versionNames, version):
+	case plain == "1.0" || plain == "1.1" || plain == "1" || strings.HasPrefix(lower, "ssl"):
+		k.add(at, version, problem{"no longer safe (RFC 8996)", `write "1.2"`})
+	case slices.Contains(versionNames, plain):
+		k.add(at, version, problem{"a version is its number", "write " + quote(plain)})
+	default:
+		k.add(at, version, problem{"must be " + list(versionNames, "or"), ""})
+	}
+}
+
+func (k *checker) curves(curves []string, at string) {
+	if len(curves) == 0 {
+		k.add(at, "", problem{"no key exchange: no client could connect", "leave the key out for the usual ones"})
+	}
+	for i, c := range curves {
+		one := at + "[" + strconv.Itoa(i) + "]"
+		switch other := otherCurves[strings.ToLower(c)]; {
+		case slices.Contains(curves[:i], c):
+			k.add(one, c, problem{"named twice", "remove one"})
+		case other != "":
+			k.add(one, c, problem{"not the name of a key exchange here", "write " + other})
+		default:
+			k.oneOf(one, c, curveNames)
+		}
+	}
+}
+
+func (k *checker) clientAuth(c ClientAuth, at string) {
+	modes := []string{ClientAuthOff, ClientAuthRequest, ClientAuthRequire}
+	k.oneOf(at+".mode", c.Mode, modes)
+	switch asked := c.Mode != ClientAuthOff; {
+	case !slices.Contains(modes, c.Mode):
+	case asked && c.CA == "":
+		k.add(at+".ca", "", problem{"no file: nobody's certificate could be told from a forged one", "name the file of the certificates that sign those of clients"})
+	case !asked && c.CA != "":
+		k.add(at+".ca", c.CA, problem{"no client is asked for a certificate", "write mode: require, or mode: request"})
+	}
+}
+
+// hsts checks Strict-Transport-Security. The lists of browsers ask for a year and for
+// all names below (hstspreload.org).
+func (k *checker) hsts(h HSTS, at string) {
+	checkBounds(k, Duration.String, []bound[Duration]{{at + ".max_age", h.MaxAge, 0, maxAge}})
+	switch {
+	case h.MaxAge == 0 && (h.Subdomains || h.Preload):
+		k.add(at+".max_age", "", problem{"without it the field is not sent", "write max_age: " + year.String()})
+	case h.Preload && (h.MaxAge < year || !h.Subdomains):
+		k.add(at+".preload", "", problem{"the lists of browsers take only names with all below them, for a year at least",
+			"write {max_age: " + year.String() + ", subdomains: true, preload: true}"})
+	}
+}

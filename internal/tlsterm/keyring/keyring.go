@@ -1,0 +1,103 @@
+// Package keyring reads the files of certificates and keys, for the supervisor: a
+// worker needs no right to read them, and gets what stands in them.
+//
+//	keyring.go   what a configuration names, all faults at once
+//	file.go      PEM: what may stand in a file, and what is wrong with it
+package keyring
+
+import (
+	"cmp"
+	"crypto/x509"
+	"slices"
+	"strconv"
+
+	"sluice/internal/config"
+	"sluice/internal/spec"
+)
+
+// Ring is all that was read for one configuration. It is immutable.
+type Ring struct {
+	Keys  *spec.Keys // for the workers; nil if the configuration names no file
+	Certs []Cert     // as Keys.Certificates
+}
+
+// Cert is what an operator wants to know of a certificate.
+type Cert struct {
+	Path string // in the configuration, of the first that names it: listeners[0].tls.certificates[1]
+	File string
+	Leaf *x509.Certificate
+}
+
+// Read reads every file that cfg names. Its error is config.Faults, all at once. What
+// is wrong only in time, such as a certificate that has expired, is no error.
+func Read(cfg *config.Config) (*Ring, error) {
+	r := &reader{known: map[config.Certificate]int{}, ring: &Ring{}}
+	var listeners []spec.ListenerKeys
+	for i, l := range cfg.Listeners {
+		listeners = append(listeners, r.listener(l.TLS, "listeners["+strconv.Itoa(i)+"].tls"))
+	}
+	if len(r.faults) > 0 {
+		return nil, r.faults
+	}
+	if r.needed {
+		r.ring.Keys = &spec.Keys{Certificates: r.certificates, Listeners: listeners}
+	}
+	return r.ring, nil
+}
+
+// reader collects what is read, and the faults.
+type reader struct {
+	needed       bool // the configuration names files
+	faults       config.Faults
+	certificates []spec.Certificate
+	known        map[config.Certificate]int // index in certificates; of a faulty one -1
+	ring         *Ring
+}
+
+// listener reads the files of one listener.
+func (r *reader) listener(t *config.ListenerTLS, at string) spec.ListenerKeys {
+	var keys spec.ListenerKeys
+	if t == nil {
+		return keys
+	}
+	r.needed = true
+	for i, c := range t.Certificates {
+		index, known := r.known[c]
+		if !known {
+			index = r.certificate(c, at+".certificates["+strconv.Itoa(i)+"]")
+			r.known[c] = index
+		}
+		keys.Certificates = append(keys.Certificates, index)
+	}
+	if t.ClientAuth.CA != "" {
+		keys.ClientCA = r.Authorities(t.ClientAuth.CA, at+".client_auth.ca")
+	}
+	return keys
+}
+
+// certificate reads a certificate and its key, and gives its index.
+func (r *reader) certificate(c config.Certificate, at string) int {
+	pair, leaf := r.Pair(c.Cert, c.Key, at)
+	if leaf == nil {
+		return -1
+	}
+	r.certificates = append(r.certificates, pair)
+	r.ring.Certs = append(r.ring.Certs, Cert{Path: at, File: c.Cert, Leaf: leaf})
+	return len(r.certificates) - 1
+}
+
+// fault notes what is wrong with a file.
+func (r *reader) fault(at, file string, p *problem) {
+	r.faults = append(r.faults, config.Fault{Path: at, Value: strconv.Quote(file), Rule: p.rule, Cure: p.cure})
+}
+
+// Names are the hosts that a certificate covers, without doubles: DNS names, wildcards
+// among them, then addresses.
+func (c Cert) Names() []string {
+	names := slices.Clone(c.Leaf.DNSNames)
+	for _, ip := range c.Leaf.IPAddresses {
+		names = append(names, ip.String())
+	}
+	slices.SortStableFunc(names, func(a, b string) int { return cmp.Compare(a, b) })
+	return slices.Compact(names)
+}
