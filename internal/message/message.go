@@ -13,6 +13,9 @@ type Field struct {
 	// Drop means that the field ends here: it belongs to the connection
 	// (RFC 9110 7.6.1), to the framing, or is written anew by whoever forwards.
 	Drop bool
+	// NeverIndexed means that it came as one that nobody on its way may put into a
+	// table, and is to be sent on so (RFC 7541 6.2.3).
+	NeverIndexed bool
 }
 
 // Fields are field lines in the order of arrival.

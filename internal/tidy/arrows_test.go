@@ -41,6 +41,7 @@ var arrows = []row{
 	{"internal/accesslog", to("config", "segment"), "a line for each request: told everything, asks nobody"},
 	{"internal/route", to("config"), "an immutable table"},
 	{"internal/http1", to("message"), "a codec: no logs, no clock, no connection"},
+	{"internal/http2/hpack", to("message"), "a codec: blocks of one connection, no frames"},
 	{"internal/message", nil, "the one message form"},
 	{"internal/reactor", nil, "loops and tasks: no HTTP, no counters of Sluice's"},
 

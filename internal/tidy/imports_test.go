@@ -19,6 +19,7 @@ type permit struct {
 // needs a reason that is worth its upkeep; the commit that adds it says so.
 var dependencies = map[string]permit{
 	"golang.org/x/sys":                        {"system calls and constants that package syscall is frozen without", nil},
+	"golang.org/x/net":                        {"another's HTTP/2, which ours is compared with", []string{"tests"}},
 	"go.yaml.in/yaml/v3":                      {"YAML nodes that know their line, for faults that say where", to("config")},
 	"github.com/spf13/cobra":                  {"commands, flags and help as users know them", []string{"cmd/sluice", "cmd/hb"}},
 	"github.com/prometheus/client_golang":     {"the exposition format, and the linter of metric names", to("admin")},
