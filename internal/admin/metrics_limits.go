@@ -49,6 +49,8 @@ var (
 		"Time that requests were held, however it ended. Those that went at once are not in it.", workerLabels, nil)
 	descShed = prometheus.NewDesc("sluice_shed_connections_total",
 		"Connections refused at once because Sluice itself had too much to do, by what it was short of.", append(workerLabels, "cause"), nil)
+	descProxyHeaders = prometheus.NewDesc("sluice_proxy_headers_total",
+		"Connections to listeners with proxy_protocol, by what came of their PROXY header: taken, or refused as untrusted (not from trust), invalid or missing.", append(workerLabels, "result"), nil)
 	descLeaks = prometheus.NewDesc("sluice_admission_leaks_total",
 		"Permits that belonged to nobody and were given back by the supervisor. Not 0: a fault in Sluice, or a worker killed in the wrong instant.", nil, nil)
 	descStranded = prometheus.NewDesc("sluice_admission_stranded_total",
@@ -57,7 +59,7 @@ var (
 
 // describeLimits sends the descriptions of what collectLimits and its kin send.
 func describeLimits(to chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{descMoves, descReason, descPermits, descWait, descHeld, descShed, descLeaks, descStranded} {
+	for _, d := range []*prometheus.Desc{descMoves, descReason, descPermits, descWait, descHeld, descShed, descProxyHeaders, descLeaks, descStranded} {
 		to <- d
 	}
 	describe(to, gateMetrics)
@@ -95,10 +97,13 @@ func collectPermits(to chan<- prometheus.Metric, t *segment.ServerStats, labels 
 	}
 }
 
-// collectHeld sends what a worker counted of requests held and connections shed.
+// collectHeld sends what a worker counted of requests held and connections refused.
 func collectHeld(to chan<- prometheus.Metric, t *segment.LoopStats, labels []string) {
 	to <- histogram(descHeld, &t.Wait, labels)
 	for cause, name := range segment.ShedNames {
 		to <- prometheus.MustNewConstMetric(descShed, prometheus.CounterValue, count(t.Shed[cause]), append(labels, name)...)
+	}
+	for result, name := range segment.ProxyHeaderNames {
+		to <- prometheus.MustNewConstMetric(descProxyHeaders, prometheus.CounterValue, count(t.ProxyHeaders[result]), append(labels, name)...)
 	}
 }

@@ -52,9 +52,10 @@ type WorkerStatus struct {
 	Started  time.Time `json:"started"`
 	Process  Usage     `json:"process"`
 	Traffic
-	Responses    map[string]uint64 `json:"responses"` // by class: "2xx"; "none" if none was sent
-	Refused      map[string]uint64 `json:"refused"`   // answered by Sluice itself, by reason; those that happened
-	Shed         map[string]uint64 `json:"shed"`      // connections refused at once, by what Sluice was short of; those that happened
+	Responses    map[string]uint64 `json:"responses"`     // by class: "2xx"; "none" if none was sent
+	Refused      map[string]uint64 `json:"refused"`       // answered by Sluice itself, by reason; those that happened
+	Shed         map[string]uint64 `json:"shed"`          // connections refused at once, by what Sluice was short of; those that happened
+	ProxyHeaders map[string]uint64 `json:"proxy_headers"` // of listeners with proxy_protocol, by what came of them; those that happened
 	AcceptPauses uint64            `json:"accept_pauses"`
 	LogDropped   uint64            `json:"log_dropped"`
 	Panics       uint64            `json:"panics"`
@@ -204,6 +205,7 @@ func newWorker(w WorkerView, t *segment.LoopStats, r rate) WorkerStatus {
 		Responses:    responses(t),
 		Refused:      refused(t),
 		Shed:         shed(t),
+		ProxyHeaders: proxyHeaders(t),
 		AcceptPauses: t.AcceptPauses.Load(),
 		LogDropped:   t.LogDropped.Load(),
 		Panics:       t.Panics.Load(),
@@ -235,6 +237,16 @@ func shed(t *segment.LoopStats) map[string]uint64 {
 	by := make(map[string]uint64)
 	for cause, name := range segment.ShedNames {
 		if n := t.Shed[cause].Load(); n > 0 {
+			by[name] = n
+		}
+	}
+	return by
+}
+
+func proxyHeaders(t *segment.LoopStats) map[string]uint64 {
+	by := make(map[string]uint64)
+	for result, name := range segment.ProxyHeaderNames {
+		if n := t.ProxyHeaders[result].Load(); n > 0 {
 			by[name] = n
 		}
 	}

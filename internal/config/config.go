@@ -18,7 +18,7 @@ type Config struct {
 	Limits    Limits     `yaml:"limits" json:"limits"`
 	Timeouts  Timeouts   `yaml:"timeouts" json:"timeouts"`
 	Forward   Forward    `yaml:"forward" json:"forward"`
-	Trust     []Prefix   `yaml:"trust" json:"trust"` // clients whose X-Forwarded-*, Forwarded and X-Request-Id are believed
+	Trust     []Prefix   `yaml:"trust" json:"trust"` // clients whose X-Forwarded-*, Forwarded, X-Request-Id and PROXY headers are believed
 	State     string     `yaml:"state" json:"state"` // auto | off | an absolute path: the file of what limits have learned
 	Overload  Overload   `yaml:"overload" json:"overload"`
 	Listeners []Listener `yaml:"listeners" json:"listeners"`
@@ -97,9 +97,10 @@ type Listener struct {
 
 	Protocols []string     `yaml:"protocols" json:"protocols"` // http1, http2: what clients may speak; with TLS they choose by ALPN
 	TLS       *ListenerTLS `yaml:"tls" json:"tls,omitempty"`   // nil: clients speak without TLS
+	ProxyProtocol string `yaml:"proxy_protocol" json:"proxy_protocol"` // off | on: each connection begins with a PROXY header, by which those in trust tell the client's address; others are refused
 }
 
-// Values of Listener.Steering and Listener.Away.
+// Values of Listener.Steering, Listener.Away and Listener.ProxyProtocol.
 const (
 	SteerAuto = "auto" // SteerNode if workers are on several nodes, else SteerHash
 	SteerNode = "node" // a loop of the node whose CPU received the connection
@@ -108,6 +109,9 @@ const (
 
 	AwayWait   = "wait"   // they wait for the next process, for a second at most; then they are spread
 	AwaySpread = "spread" // they go to the others at once
+
+	ProxyOff = "off"
+	ProxyOn  = "on" // version 1 or 2
 )
 
 // Values of Listener.Protocols.

@@ -71,7 +71,7 @@ func newListener(address string) Listener {
 }
 
 func (l *Listener) setDefaults() {
-	l.Backlog, l.Steering, l.Away = defaultBacklog, SteerAuto, AwayWait
+	l.Backlog, l.Steering, l.Away, l.ProxyProtocol = defaultBacklog, SteerAuto, AwayWait, ProxyOff
 	l.Protocols = []string{HTTP1, HTTP2}
 }
 

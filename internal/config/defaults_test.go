@@ -142,7 +142,11 @@ func randomConfig(r *rand.Rand) *Config {
 		c.Trust = append(c.Trust, prefix)
 	}
 	for i := range r.IntN(3) {
-		c.Listeners = append(c.Listeners, Listener{
+		header := ProxyOff
+		if len(c.Trust) > 0 {
+			header = pick(ProxyOff, ProxyOn)
+		}
+		c.Listeners = append(c.Listeners, Listener{ProxyProtocol: header,
 			Name: pick("", "- ", "# ", "null: ", "'\"") + fmt.Sprint(i), Address: fmt.Sprintf("10.0.0.1:%d", i+1), Backlog: 1 + r.IntN(maxBacklog),
 			Steering: pick(SteerAuto, SteerNode, SteerCPU, SteerHash), Away: pick(AwayWait, AwaySpread),
 			Protocols: []string{pick(HTTP1, HTTP2)}, TLS: randomTLS(r)})

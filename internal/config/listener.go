@@ -27,11 +27,20 @@ func (k *checker) listeners() {
 		if l.TLS != nil {
 			k.listenerTLS(l.TLS, at+".tls")
 		}
+		k.proxyProtocol(l, at+".proxy_protocol")
 		if first, taken := names[l.Name]; taken && l.Name != l.Address {
 			k.add(at+".name", l.Name, problem{"the name of " + first + " too", "give each listener its own name"})
 		} else if !taken {
 			names[l.Name] = at
 		}
+	}
+}
+
+// proxyProtocol checks that somebody may send the header that is asked for.
+func (k *checker) proxyProtocol(l Listener, at string) {
+	k.oneOf(at, l.ProxyProtocol, []string{ProxyOff, ProxyOn})
+	if l.ProxyProtocol == ProxyOn && len(k.Trust) == 0 && !k.isBroken("trust") {
+		k.add(at, l.ProxyProtocol, problem{"a PROXY header is taken from addresses in trust only, and there is none", `add trust: ["10.0.0.0/8"] with the proxies before this one`})
 	}
 }
 

@@ -42,6 +42,14 @@ func queued(fd int) int {
 	return int(n)
 }
 
+// unread is how many bytes of a socket's receive buffer have not been read yet
+// (SIOCINQ, tcp(7), unix(7)).
+func unread(fd int) int {
+	var n int32
+	syscall.RawSyscall(unix.SYS_IOCTL, uintptr(fd), unix.SIOCINQ, uintptr(unsafe.Pointer(&n)))
+	return int(n)
+}
+
 func closeFD(fd int) { syscall.RawSyscall(unix.SYS_CLOSE, uintptr(fd), 0, 0) }
 
 func shutdownWrite(fd int) { syscall.RawSyscall(unix.SYS_SHUTDOWN, uintptr(fd), unix.SHUT_WR, 0) }

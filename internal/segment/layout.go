@@ -115,6 +115,8 @@ type LoopStats struct {
 	HandedOver   Counter              // connections accepted here and given to a sibling loop, which had fewer; they are in its Accepted
 	Duration     Histogram            // request head complete to last response byte handed to the kernel
 	Wait         Histogram            // time held, of all requests that were held, however it ended
+
+	ProxyHeaders [ProxyHeaderCount]Counter // connections of which a PROXY header was asked, by what came of it
 }
 
 // Shed says what Sluice itself was short of. Names are in ShedNames.
@@ -129,6 +131,21 @@ const (
 
 // ShedNames are the label values of sluice_shed_connections_total.
 var ShedNames = [ShedCount]string{"latency", "memory", "descriptors"}
+
+// ProxyHeader says what came of the PROXY header that was asked of a connection.
+// Names are in ProxyHeaderNames.
+type ProxyHeader uint8
+
+const (
+	HeaderTaken     ProxyHeader = iota
+	HeaderUntrusted             // the connection was refused, since its address is not in trust
+	HeaderInvalid               // and since it began otherwise
+	HeaderMissing               // and since it ended, or its time was over, before the header was whole
+	ProxyHeaderCount
+)
+
+// ProxyHeaderNames are the label values of sluice_proxy_headers_total.
+var ProxyHeaderNames = [ProxyHeaderCount]string{"taken", "untrusted", "invalid", "missing"}
 
 // Reason says why Sluice itself answered. Names are in ReasonNames.
 type Reason uint8

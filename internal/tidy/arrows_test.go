@@ -34,7 +34,7 @@ var arrows = []row{
 	{"internal/supervisor", to("admin", "admission/limit", "admission/regulator", "affinity", "config", "homes", "placement", "segment", "spec", "tlsterm/keyring", "topology"), "processes and sockets: no traffic"},
 	{"internal/admin", to("config", "process", "segment", "spec"), "what an operator sees: reads the segment, knows no worker"},
 
-	{"internal/worker", to("accesslog", "admission", "affinity", "affinity/spread", "config", "proxy", "reactor", "segment", "spec", "tlsterm", "upstream"), "the only one that knows all of traffic"},
+	{"internal/worker", to("accesslog", "admission", "affinity", "affinity/spread", "config", "proxy", "proxyproto", "reactor", "segment", "spec", "tlsterm", "upstream"), "the only one that knows all of traffic"},
 	{"internal/proxy", to("accesslog", "admission", "admission/gate", "admission/queue", "config", "http1", "message", "reactor", "route", "segment", "upstream"), "one exchange: the numbered steps"},
 	{"internal/admission", to("admission/gate", "admission/queue", "segment", "upstream"), "who may go to which server now: knows no message"},
 	{"internal/upstream", to("config", "reactor", "segment"), "servers and their connections: bytes, no messages"},
@@ -42,6 +42,7 @@ var arrows = []row{
 	{"internal/route", to("config"), "an immutable table"},
 	{"internal/http1", to("message"), "a codec: no logs, no clock, no connection"},
 	{"internal/http2/hpack", to("message"), "a codec: blocks of one connection, no frames"},
+	{"internal/proxyproto", nil, "a codec: touches no connection"},
 	{"internal/message", nil, "the one message form"},
 	{"internal/reactor", nil, "loops and tasks: no HTTP, no counters of Sluice's"},
 

@@ -2,7 +2,10 @@ package worker
 
 import (
 	"net/netip"
+	"slices"
+	"time"
 
+	"sluice/internal/config"
 	"sluice/internal/proxy"
 	"sluice/internal/reactor"
 	"sluice/internal/spec"
@@ -14,11 +17,20 @@ import (
 type entrance struct {
 	http *proxy.Listener
 	tls  *tlsterm.Terminator // nil: clients speak without TLS
+
+	header   bool            // each connection begins with a PROXY header
+	trust    []config.Prefix // who may send one
+	patience time.Duration   // for it
 }
 
 // newEntrance is that of the listening socket fd.
-func newEntrance(_ *spec.Spec, ln spec.Listener, fd int, terminator *tlsterm.Terminator) *entrance {
-	return &entrance{http: &proxy.Listener{Name: ln.Name, Port: []byte(portOf(fd, ln.Address))}, tls: terminator}
+func newEntrance(s *spec.Spec, ln spec.Listener, fd int, terminator *tlsterm.Terminator) *entrance {
+	e := &entrance{http: &proxy.Listener{Name: ln.Name, Port: []byte(portOf(fd, ln.Address))}, tls: terminator}
+	i := slices.IndexFunc(s.Config.Listeners, func(l config.Listener) bool { return l.Name == ln.Name })
+	if i >= 0 && s.Config.Listeners[i].ProxyProtocol == config.ProxyOn {
+		e.header, e.trust, e.patience = true, s.Config.Trust, time.Duration(s.Config.Timeouts.Header)
+	}
+	return e
 }
 
 // renewed is the entrance with other certificates.
@@ -30,8 +42,8 @@ func (e *entrance) renewed(terminator *tlsterm.Terminator) *entrance {
 
 // enter takes a new connection that this lane is to serve. Loop only.
 func (l *lane) enter(c *reactor.Conn, as *entrance) {
-	if as.tls != nil {
-		c.Close()
+	if as.header {
+		l.greet(c, as)
 		return
 	}
 	l.begin(c, c.Peer(), as)
@@ -40,6 +52,10 @@ func (l *lane) enter(c *reactor.Conn, as *entrance) {
 // begin serves a connection on which nothing of the protocol has been read, and
 // whose client is at peer. Loop only.
 func (l *lane) begin(c *reactor.Conn, peer netip.AddrPort, as *entrance) {
+	if as.tls != nil {
+		c.Close()
+		return
+	}
 	l.proxy.Serve(c, peer, as.http)
 	if l.draining {
 		l.proxy.Drain() // as the others, it may be idle for a moment only

@@ -21,18 +21,21 @@ import (
 
 // lane is one loop with all that belongs to it. Loop only, once it runs.
 type lane struct {
-	index     int
-	thread    atomic.Int64 // number of the loop's thread; 0: it does not run yet
-	loop      *reactor.Loop
-	pool      *upstream.Pool
-	desk      *admission.Desk
-	proxy     *proxy.Proxy
-	stats     *segment.LoopStats
-	seen      reactor.Stats // what of the loop's figures is in stats already
-	log       *accesslog.Log
-	shedder   *shedder
-	listeners map[int]*listening // by descriptor
-	draining  bool
+	index      int
+	thread     atomic.Int64 // number of the loop's thread; 0: it does not run yet
+	loop       *reactor.Loop
+	pool       *upstream.Pool
+	desk       *admission.Desk
+	proxy      *proxy.Proxy
+	stats      *segment.LoopStats
+	seen       reactor.Stats // what of the loop's figures is in stats already
+	log        *accesslog.Log
+	shedder    *shedder
+	doorkeeper *doorkeeper
+	greetings  map[*greeting]struct{} // connections whose PROXY header has not come
+	scratch    []byte                 // for bytes that are looked at; nil: never used
+	listeners  map[int]*listening     // by descriptor
+	draining   bool
 
 	siblings []*lane      // all of the worker, this one too; immutable
 	unlooked int          // connections to come before the next look at them
@@ -48,7 +51,7 @@ type listening struct {
 
 // newLane makes loop i of the worker that s describes.
 func newLane(shared *segment.Segment, office *admission.Office, s *spec.Spec, i int) (*lane, error) {
-	l := &lane{index: i, stats: shared.Loop(s.Worker, i), listeners: map[int]*listening{}}
+	l := &lane{index: i, stats: shared.Loop(s.Worker, i), listeners: map[int]*listening{}, greetings: map[*greeting]struct{}{}}
 	options := reactor.Options{Observe: l.observe, Panicked: l.panicked, Pin: func() { l.settle(s) }}
 	var err error
 	if l.loop, err = reactor.New(options); err != nil {
@@ -157,6 +160,9 @@ func (l *lane) drain() {
 	for fd, ln := range l.listeners {
 		ln.Close()
 		delete(l.listeners, fd)
+	}
+	for g := range l.greetings {
+		g.wait(drainGrace)
 	}
 	l.proxy.Drain()
 }

@@ -120,6 +120,8 @@ type shedder struct {
 	wish config.Overload // guarded by mu
 	now  reading         // the last; guarded by mu
 
+	doorkeeper doorkeeper
+
 	known [segment.ShedCount]told // watch only
 	fresh collector               // watch only
 
@@ -128,7 +130,7 @@ type shedder struct {
 }
 
 func newShedder(worker int, read func() reading) *shedder {
-	s := &shedder{worker: worker, read: read, closing: make(chan struct{})}
+	s := &shedder{worker: worker, read: read, doorkeeper: doorkeeper{worker: worker}, closing: make(chan struct{})}
 	b := boundsFor(config.Overload{}, reading{}, false)
 	s.bounds.Store(&b)
 	return s
@@ -189,6 +191,7 @@ func (s *shedder) watch() {
 				s.tell(cause, news, n, wish, has)
 			}
 		}
+		s.doorkeeper.look(now, s.loops, s.doorkeeper.tell)
 	}
 }
 

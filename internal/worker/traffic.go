@@ -143,7 +143,7 @@ func (t *traffic) start(s *spec.Spec) error {
 			t.lanes = nil
 			return fmt.Errorf("loop %d: %w", i, err)
 		}
-		l.shedder = t.shedder
+		l.shedder, l.doorkeeper = t.shedder, &t.shedder.doorkeeper
 		t.lanes = append(t.lanes, l)
 		stats = append(stats, l.stats)
 		go l.loop.Run()
