@@ -141,7 +141,7 @@ func (d *Decoder) indexed(block []byte, i int, h *Head) (next int, err error) {
 		if keep, err := h.account(len(f.Name)+len(f.Value), d.limits); !keep {
 			return next, err
 		}
-		*h.place() = *f
+		h.add(f.Name, f.Value, f.ID, false)
 		return next, nil
 	}
 	e := d.table.get(index - staticCount - 1)
@@ -153,7 +153,7 @@ func (d *Decoder) indexed(block []byte, i int, h *Head) (next int, err error) {
 		return next, err
 	}
 	both = h.copied(both)
-	*h.place() = message.Field{Name: both[:e.name:e.name], Value: both[e.name:], ID: e.id}
+	h.add(both[:e.name:e.name], both[e.name:], e.id, false)
 	return next, nil
 }
 
@@ -177,7 +177,7 @@ func (d *Decoder) literal(block []byte, i int, mask byte, h *Head) (next int, er
 		h.arena = h.arena[:before]
 		return i, err
 	}
-	*h.place() = message.Field{Name: name, Value: value, ID: id, NeverIndexed: first&0xf0 == 0x10}
+	h.add(name, value, id, first&0xf0 == 0x10)
 	return i, nil
 }
 
@@ -248,12 +248,16 @@ func (h *Head) copied(b []byte) []byte {
 	return h.arena[at:len(h.arena):len(h.arena)]
 }
 
-// place is where the next field goes.
-func (h *Head) place() *message.Field {
-	if n := len(h.Fields); n < cap(h.Fields) {
+// add puts a field behind the others. It is written part by part: as a whole it
+// would be put together elsewhere and copied, which takes longer than all else here.
+func (h *Head) add(name, value []byte, id message.ID, neverIndexed bool) {
+	n := len(h.Fields)
+	if n < cap(h.Fields) {
 		h.Fields = h.Fields[:n+1]
 	} else {
 		h.Fields = append(h.Fields, message.Field{})
 	}
-	return &h.Fields[len(h.Fields)-1]
+	f := &h.Fields[n]
+	f.Name, f.Value = name, value
+	f.ID, f.Drop, f.NeverIndexed = id, false, neverIndexed
 }

@@ -45,12 +45,23 @@ const (
 )
 
 // step is what the next stepBits bits begin with: one symbol, or two, or a part of
-// one whose code is longer.
-type step struct {
-	symbols [2]byte
-	count   uint8 // of symbols; 0 if the code is longer
-	bits    uint8 // of the codes of all
+// one whose code is longer. From the low end on it has a byte with the bits of all
+// its codes, one with the number of symbols, 0 if the code is longer, and the
+// symbols. One load gets them all.
+type step uint32
+
+func stepOf(bits int, symbols ...byte) step {
+	s := step(bits) | step(len(symbols))<<8
+	for i, symbol := range symbols {
+		s |= step(symbol) << (16 + 8*i)
+	}
+	return s
 }
+
+func (s step) bits() int       { return int(s & 0x3f) }
+func (s step) count() int      { return int(s >> 8 & 0xff) }
+func (s step) symbols() uint16 { return uint16(s >> 16) }
+func (s step) first() byte     { return byte(s >> 16) }
 
 // run is a row of codes that have the same length, longer than a step. Its codes
 // are compared as numbers of longestCode bits.
@@ -74,14 +85,14 @@ var (
 			}
 			from := word >> (longestCode - stepBits)
 			for i := range uint32(1) << (stepBits - bits) {
-				table[from+i] = step{[2]byte{symbol}, 1, uint8(bits)}
+				table[from+i] = stepOf(bits, symbol)
 			}
 		})
 		single := table
 		for i, first := range single {
-			second := single[i<<first.bits&(1<<stepBits-1)]
-			if both := first.bits + second.bits; first.count > 0 && second.count > 0 && both <= stepBits {
-				table[i] = step{[2]byte{first.symbols[0], second.symbols[0]}, 2, both}
+			second := single[i<<first.bits()&(1<<stepBits-1)]
+			if both := first.bits() + second.bits(); first.count() > 0 && second.count() > 0 && both <= stepBits {
+				table[i] = stepOf(both, first.first(), second.first())
 			}
 		}
 		return table
@@ -128,8 +139,8 @@ func appendDecoded(dst, src []byte) ([]byte, bool) {
 		src = src[(63-have)/8:]
 		have |= 56
 		for have >= longestCode {
-			s := &steps[window>>(64-stepBits)]
-			if s.count == 0 {
+			s := steps[window>>(64-stepBits)]
+			if s.count() == 0 {
 				symbol, bits := longSymbol(window)
 				if bits == 0 {
 					return dst, false
@@ -140,24 +151,31 @@ func appendDecoded(dst, src []byte) ([]byte, bool) {
 				have -= bits
 				continue
 			}
-			out[at], out[at+1] = s.symbols[0], s.symbols[1]
-			at += int(s.count)
-			window <<= s.bits & 63
-			have -= int(s.bits)
+			binary.LittleEndian.PutUint16(out[at:], s.symbols())
+			at += s.count()
+			window <<= s.bits()
+			have -= s.bits()
 		}
 	}
 	at, ok := decodeEnd(out, at, src, window, have)
 	return out[:at], ok
 }
 
-// decodeEnd decodes the window and the fewer than 8 bytes that are left, one
-// symbol at a time. It returns how many bytes out then has.
+// decodeEnd decodes the window and the fewer than 8 bytes that are left, of which
+// no step may go beyond the last. It returns how many bytes out then has.
 func decodeEnd(out []byte, at int, src []byte, window uint64, have int) (int, bool) {
 	for {
 		for len(src) > 0 && have <= 56 {
 			window |= uint64(src[0]) << (56 - have)
 			src = src[1:]
 			have += 8
+		}
+		if s := steps[window>>(64-stepBits)]; s.count() > 0 && s.bits() <= have {
+			binary.LittleEndian.PutUint16(out[at:], s.symbols())
+			at += s.count()
+			window <<= s.bits()
+			have -= s.bits()
+			continue
 		}
 		symbol, bits := shortOrLong(window)
 		switch {
@@ -175,11 +193,11 @@ func decodeEnd(out []byte, at int, src []byte, window uint64, have int) (int, bo
 
 // shortOrLong finds one symbol and the length of its code, which is 0 for EOS.
 func shortOrLong(window uint64) (symbol byte, bits int) {
-	s := &steps[window>>(64-stepBits)]
-	if s.count == 0 {
+	s := steps[window>>(64-stepBits)]
+	if s.count() == 0 {
 		return longSymbol(window)
 	}
-	return s.symbols[0], int(lengths[s.symbols[0]])
+	return s.first(), int(lengths[s.first()])
 }
 
 // longSymbol finds the symbol whose code is longer than a step. bits is 0 if it is
