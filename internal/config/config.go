@@ -218,6 +218,7 @@ type FarmTimeouts struct {
 	Idle      Duration `yaml:"idle" json:"idle"`             // between two reads of a response body, or two writes of a request
 	KeepAlive Duration `yaml:"keep_alive" json:"keep_alive"` // an unused connection stays open
 	Continue  Duration `yaml:"continue" json:"continue"`     // the server's 100 is awaited this long before ours is sent
+	Tunnel    Duration `yaml:"tunnel" json:"tunnel"`         // a tunnel (WebSocket, CONNECT, raw TCP) in which nothing moves either way; then it is closed
 }
 
 // Route sends matching requests to a farm.
@@ -226,6 +227,7 @@ type Route struct {
 	Path string `yaml:"path" json:"path"` // prefix of whole segments: /api, or /api/, matches /api and /api/x, not /apis; as sent, escapes and all; empty: any
 	Farm string `yaml:"farm" json:"farm"`
 
+	Upgrades  []string `yaml:"upgrades" json:"upgrades"`   // protocols that a client may switch to by Upgrade, as websocket; connect: tunnels by CONNECT; all others are answered 501
 	Admission string   `yaml:"admission" json:"admission"` // empty: as the farm says; off: never held, and its response times teach nothing
 	Priority  int      `yaml:"priority" json:"priority"`   // urgency from 0, first, to 7, last: RFC 9218 4.1
 	Deadline  Duration `yaml:"deadline" json:"deadline"`   // how long a client waits; a request that cannot be served in time is refused at once; 0: none

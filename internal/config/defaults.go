@@ -45,7 +45,7 @@ func NewFarm(name string, urls ...string) Farm {
 		Connections: Connections{Idle: 256},
 		Timeouts: FarmTimeouts{
 			Connect: seconds(5), FirstByte: seconds(30), Idle: seconds(60),
-			KeepAlive: seconds(30), Continue: seconds(1),
+			KeepAlive: seconds(30), Continue: seconds(1), Tunnel: seconds(3600),
 		},
 		Retries: 1,
 		FailFor: seconds(10),
@@ -86,7 +86,7 @@ func (t *ListenerTLS) setDefaults() {
 }
 
 func (s *Server) setDefaults() { s.Weight, s.Node = 100, "auto" }
-func (r *Route) setDefaults()  { r.Priority = defaultPriority }
+func (r *Route) setDefaults()  { r.Priority, r.Upgrades = defaultPriority, []string{"websocket"} }
 
 func seconds(n int) Duration { return Duration(time.Duration(n) * time.Second) }
 
@@ -146,7 +146,8 @@ func (c *Config) derive(r *report) {
 		}
 	}
 	if len(c.Routes) == 0 && len(c.Farms) == 1 {
-		c.Routes = []Route{{Farm: c.Farms[0].Name, Priority: defaultPriority}}
+		c.Routes = []Route{{Farm: c.Farms[0].Name}}
+		c.Routes[0].setDefaults()
 	}
 }
 

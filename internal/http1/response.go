@@ -78,6 +78,9 @@ func readResponse(r *message.Response, to message.Method) error {
 		return errCoding
 	case to == message.HEAD || r.Status == 304:
 		return nil
+	case to == message.CONNECT && r.Status < 300:
+		r.ContentLength = -1 // what follows is not content (RFC 9110 9.3.6)
+		return nil
 	case fr.coded:
 		r.Body = message.Chunked
 	case fr.length >= 0:

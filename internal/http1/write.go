@@ -16,6 +16,9 @@ func AppendRequest(dst []byte, r *message.Request) []byte {
 	if r.ExpectContinue {
 		dst = append(dst, "Expect: 100-continue\r\n"...)
 	}
+	if len(r.Upgrade) > 0 {
+		dst = AppendField(append(dst, "Connection: Upgrade\r\n"...), "Upgrade", r.Upgrade)
+	}
 	if r.Trailers {
 		dst = append(dst, "TE: trailers\r\nConnection: TE\r\n"...)
 	}

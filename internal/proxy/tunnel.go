@@ -1,0 +1,90 @@
+package proxy
+
+import (
+	"bytes"
+
+	"sluice/internal/http1"
+	"sluice/internal/message"
+	"sluice/internal/segment"
+)
+
+// Some requests ask that the connection, from the answer on, be a tunnel: by
+// Upgrade (RFC 9110 7.8), by CONNECT (RFC 9110 9.3.6), or in HTTP/2 and HTTP/3 by
+// both in one (RFC 8441). A route says which of them may.
+
+// admits reports whether the route allows what the request would switch to, if it
+// asks for that at all.
+func (x *exchange) admits() bool {
+	r := &x.req
+	asked := r.Upgrade
+	switch {
+	case r.Protocol != nil:
+		asked = r.Protocol
+	case r.Method == message.CONNECT:
+		asked = wordConnect
+	}
+	if asked == nil {
+		return true
+	}
+	for _, allowed := range x.way.upgrades {
+		if only := onlyToken(asked); only != nil && message.EqualFold(only, allowed) {
+			return true
+		}
+	}
+	x.close, x.linger = true, true // what follows may be meant for the other end of a tunnel
+	return x.fail(Failure{Party: Client, Phase: Routing, Reason: segment.NotImplemented})
+}
+
+var wordConnect = []byte("connect")
+
+// onlyToken is the one element of a list; nil if there are several: which of them
+// a server would choose is not known.
+func onlyToken(list []byte) []byte {
+	first, rest := message.NextToken(list)
+	if second, _ := message.NextToken(rest); second != nil {
+		return nil
+	}
+	return first
+}
+
+// switched reports whether the server's answer turns the connection into a tunnel.
+func (x *exchange) switched() bool {
+	r, status := &x.req, x.resp.Status
+	if r.Upgrade != nil {
+		return status == 101
+	}
+	return r.Method == message.CONNECT && status >= 200 && status < 300
+}
+
+// agrees reports whether a 101 is to what the request has asked for.
+func (x *exchange) agrees() bool {
+	to := x.resp.Fields.Get(message.Upgrade)
+	return x.req.Upgrade != nil && to != nil && bytes.EqualFold(onlyToken(to.Value), onlyToken(x.req.Upgrade))
+}
+
+// startTunnel answers that the connection is a tunnel now.
+func (x *exchange) startTunnel() bool {
+	x.release(x.outcome())
+	x.composeAnswer()
+	x.close, x.status = true, x.resp.Status
+	if x.s.stream != nil {
+		if err := x.s.stream.Respond(&x.resp, false); err != nil {
+			return x.fail(ofClient(err, SendingResponse))
+		}
+		return true
+	}
+	if x.resp.Status == 101 {
+		x.resp.Fields = append(x.resp.Fields, message.Field{Name: nameConnection, Value: wordUpgrade, ID: message.Connection},
+			message.Field{Name: nameUpgrade, Value: onlyToken(x.req.Upgrade), ID: message.Upgrade})
+	}
+	x.resp.ContentLength = -1
+	x.head = http1.AppendResponse(x.head[:0], &x.resp, message.NoBody)
+	n, err := x.s.conn.Write(x.head)
+	x.p.stats.BytesOut.Add(uint64(n))
+	if err != nil {
+		return x.fail(ofClient(err, SendingResponse))
+	}
+	return true
+}
+
+var wordUpgrade, nameUpgrade = []byte("Upgrade"), []byte("Upgrade")
