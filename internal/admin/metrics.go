@@ -71,6 +71,10 @@ var loopMetrics = []metric[segment.LoopStats]{
 		func(l *segment.LoopStats) float64 { return count(l.Crossings.Remote) }),
 	counter("sluice_requests_spilled_total", "Requests sent to a server of another node because those of the own had no permit left. They are in sluice_requests_remote_total too.", workerLabels,
 		func(l *segment.LoopStats) float64 { return count(l.Crossings.Spilled) }),
+	gauge("sluice_tunnels", "Connections that are tunnels now: WebSocket, CONNECT.", workerLabels,
+		func(l *segment.LoopStats) float64 { return float64(l.Tunnels.Load()) }),
+	counter("sluice_tunnels_total", "Connections that became tunnels.", workerLabels,
+		func(l *segment.LoopStats) float64 { return count(l.Tunneled) }),
 	counter("sluice_held_clients_gone_total", "Held requests whose client went away before they were sent.", workerLabels,
 		func(l *segment.LoopStats) float64 { return count(l.LeftHeld) }),
 }

@@ -176,17 +176,20 @@ func TestEndpoint(t *testing.T) {
 }
 
 func TestPattern(t *testing.T) {
-	for route, want := range map[Route]string{
-		{}:                                " ",
-		{Host: "A.Example.", Path: "/X/"}: "a.example /X",
-		{Host: "*.Example", Path: "/"}:    "*.example ",
-		{Host: "0:0::1"}:                  "[::1] ",
-		{Host: "[2001:DB8::A]"}:           "[2001:db8::a] ",
-		{Host: "10.0.0.1"}:                "10.0.0.1 ",
+	for _, c := range []struct {
+		route Route
+		want  string
+	}{
+		{Route{}, " "},
+		{Route{Host: "A.Example.", Path: "/X/"}, "a.example /X"},
+		{Route{Host: "*.Example", Path: "/"}, "*.example "},
+		{Route{Host: "0:0::1"}, "[::1] "},
+		{Route{Host: "[2001:DB8::A]"}, "[2001:db8::a] "},
+		{Route{Host: "10.0.0.1"}, "10.0.0.1 "},
 	} {
-		host, path := route.Pattern()
-		if got := host + " " + path; got != want {
-			t.Errorf("%+v: %q, want %q", route, got, want)
+		host, path := c.route.Pattern()
+		if got := host + " " + path; got != c.want {
+			t.Errorf("%+v: %q, want %q", c.route, got, c.want)
 		}
 	}
 }

@@ -35,6 +35,7 @@ func (k *checker) farm(f *Farm) {
 		{at + ".timeouts.idle", t.Idle, minWait, maxWait},
 		{at + ".timeouts.keep_alive", t.KeepAlive, minWait, maxWait},
 		{at + ".timeouts.continue", t.Continue, 0, maxWait},
+		{at + ".timeouts.tunnel", t.Tunnel, minWait, maxWait},
 		{at + ".fail_for", f.FailFor, 0, maxWait},
 	})
 	checkBounds(k, strconv.Itoa, []bound[int]{

@@ -40,14 +40,15 @@ func TestLoadFull(t *testing.T) {
 		{c.Farms[1].Spill, Spill{"off"}},
 		{c.Farms[0].Name + " " + c.Farms[1].Name, "zebra ant"}, // the file's order
 		{c.Farms[1].Connections, Connections{100, 10}},
-		{c.Farms[1].Timeouts, FarmTimeouts{seconds(1) / 4, seconds(120), seconds(5), seconds(4), 0}},
+		{c.Farms[1].Timeouts, FarmTimeouts{seconds(1) / 4, seconds(120), seconds(5), seconds(4), 0, seconds(600)}},
 		{c.Farms[1].Admission, Admission{"40", 3, 400, seconds(1) / 5, 50, seconds(5),
 			[]string{"503", "5xx", "X-Overload", "X-Status: degraded"}, "header:Priority", "cookie:session", "header:X-Timeout", true}},
 		{c.State, "/var/lib/sluice/limits.json"},
 		{c.Overload, Overload{seconds(1) / 4, 80, 0}},
 		{c.Farms[1].Host, "inner.example:81"},
 		{c.Routes, []Route{
-			{"*.example.com", "/api/", "ant", "off", 3, 0}, {"[::1]", "", "zebra", "", 1, seconds(2)}, {"", "/${x}", "ant", "", 3, 0}}},
+			{"*.example.com", "/api/", "ant", nil, "off", 3, 0}, {"[::1]", "", "zebra", []string{"websocket", "tls/1.0", "connect"}, "", 1, seconds(2)},
+			{"", "/${x}", "ant", []string{"websocket"}, "", 3, 0}}},
 	} {
 		if !reflect.DeepEqual(check.got, check.want) {
 			t.Errorf("%+v, want %+v", check.got, check.want)

@@ -25,6 +25,7 @@ func (k *checker) routes() {
 		at := "routes[" + strconv.Itoa(i) + "]"
 		k.target(r.Farm, farms, at+".farm")
 		k.holding(r, at)
+		k.upgrades(r.Upgrades, at+".upgrades")
 		host, path := checkRouteHost(r.Host), checkRoutePath(r.Path)
 		if host != nil {
 			k.add(at+".host", r.Host, *host)
@@ -51,6 +52,15 @@ func (k *checker) target(farm string, farms []string, at string) {
 		k.add(at, "", problem{"a route names its farm", "the farms are " + list(farms, "and")})
 	default:
 		k.add(at, farm, problem{"no such farm", didYouMean(farm, farms, "the farms are")})
+	}
+}
+
+// upgrades checks the names of protocols (RFC 9110 7.8; a version may follow).
+func (k *checker) upgrades(names []string, at string) {
+	for i, name := range names {
+		if name == "" || strings.Trim(name, wordBytes+"./") != "" || name != strings.ToLower(name) {
+			k.add(at+"["+strconv.Itoa(i)+"]", name, problem{"must be the name of a protocol in lower case, or connect", "write websocket"})
+		}
 	}
 }
 

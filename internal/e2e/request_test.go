@@ -218,7 +218,7 @@ var refusedSizes = []refusal{
 // Requests that are good but ask for what is not served here.
 var refusedWishes = []refusal{
 	{"CONNECT a:443 HTTP/1.1\r\nHost: a:443\r\n\r\n", 501, "tunnels"},
-	{"GET / HTTP/1.1\r\nHost: a\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n", 501, "upgrades"},
+	{"GET / HTTP/1.1\r\nHost: a\r\nConnection: Upgrade\r\nUpgrade: tls/1.0\r\n\r\n", 501, "upgrades"},
 }
 
 // What is not one clear request is refused, and nothing of it, nor of what

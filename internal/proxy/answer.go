@@ -78,7 +78,7 @@ func (x *exchange) heads() (final bool, err error) {
 
 // judge looks at a response head of n bytes. One that is not final is passed on.
 func (x *exchange) judge(n int) (final bool, err error) {
-	if x.resp.Status >= 200 {
+	if x.resp.Status >= 200 || x.resp.Status == 101 && x.agrees() {
 		return true, nil
 	}
 	if x.interims += n; x.interims > x.snap.answer.Head {
@@ -185,7 +185,7 @@ func (x *exchange) composeAnswer() {
 	if stream := r.Fields.Get(message.ContentType); stream != nil && bytes.HasPrefix(stream.Value, eventStream) {
 		x.release(gate.Ignored)
 	}
-	if !r.HasDate {
+	if !r.HasDate && r.Status >= 200 {
 		r.Fields = append(r.Fields, message.Field{Name: nameDate, Value: x.p.date.at(x.p.exec.Now()), ID: message.Date})
 	}
 	if x.bodyLeft() {

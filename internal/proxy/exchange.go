@@ -69,6 +69,8 @@ type exchange struct {
 	failure Failure
 	at      times
 	sent    int64 // content bytes to the client
+
+	tunneled int64 // bytes from client to server, once the connection is a tunnel
 }
 
 // times of an exchange, executor time in ns; 0: it did not come to that. Of
@@ -119,8 +121,12 @@ func (x *exchange) begin(s *session, in *buffer, n int) {
 // reports whether the client connection goes on. If the session has paused it then,
 // it has only come to step 4.
 func (x *exchange) run() (keep bool) {
-	if x.accept() && x.route() && x.collect() && x.hold() && x.prepareBody() && x.forward() {
-		x.deliver() // 9
+	if x.accept() && x.route() && x.admits() && x.collect() && x.hold() && x.prepareBody() && x.forward() {
+		if x.switched() {
+			x.tunnel()
+		} else {
+			x.deliver() // 9
+		}
 	}
 	if x.s.paused() != nil {
 		return true
@@ -137,9 +143,6 @@ func (x *exchange) accept() bool {
 	r := &x.req
 	x.identify()
 	switch {
-	case r.Method == message.CONNECT, r.Upgrade != nil:
-		x.close, x.linger = true, true // what follows may be meant for the other end of a tunnel
-		return x.fail(Failure{Party: Client, Phase: ReadingHead, Reason: segment.NotImplemented})
 	case r.MaxForwards == 0: // only OPTIONS and TRACE have it
 		x.answerHere()
 		return false

@@ -35,10 +35,11 @@ const (
 	AwaitingResponse
 	ReadingResponse
 	SendingResponse
+	Tunneling
 )
 
 func (p Phase) String() string {
-	return [...]string{"request_head", "route", "hold", "connect", "send_request", "request_body", "await_response", "response", "send_response"}[p]
+	return [...]string{"request_head", "route", "hold", "connect", "send_request", "request_body", "await_response", "response", "send_response", "tunnel"}[p]
 }
 
 // Failure is why an exchange did not end as it should.

@@ -83,7 +83,7 @@ func (x *exchange) dropConn() {
 
 func (x *exchange) count() {
 	st := x.p.stats
-	st.BytesIn.Add(uint64(x.headBytes) + uint64(x.body.Total()))
+	st.BytesIn.Add(uint64(x.headBytes) + uint64(x.body.Total()+x.tunneled))
 	if x.status == 0 {
 		x.status = statuses[x.failure.Reason]
 		st.Status[0].Inc()
@@ -106,7 +106,7 @@ func (x *exchange) write() {
 		Listener: x.s.listener.Name,
 		Method:   r.MethodName, Scheme: x.s.listener.scheme(), Host: r.Host, Target: r.Target, RequestID: x.reqID,
 		Proto:  uint8(r.Version),
-		Status: x.status, BytesIn: x.body.Total(), BytesOut: x.sent,
+		Status: x.status, BytesIn: x.body.Total() + x.tunneled, BytesOut: x.sent,
 		HeadTime: time.Duration(at.head - at.began), TotalTime: time.Duration(at.ended - at.began),
 		Node: x.p.place.Node, Worker: x.p.place.Worker, Loop: x.p.place.Loop,
 		Retries: x.tries,
@@ -159,6 +159,6 @@ func (x *exchange) letGo() *buffer {
 	x.how, x.tried, x.tries, x.retries, x.fresh, x.last = 0, 0, 0, 0, false, none
 	x.begun, x.proceeded, x.status, x.close, x.linger, x.cut = false, false, 0, false, false, false
 	x.trusted, x.interims, x.spent, x.told = false, 0, 0, false
-	x.failure, x.sent, x.first = none, 0, x.first[:0]
+	x.failure, x.sent, x.tunneled, x.first = none, 0, 0, x.first[:0]
 	return in
 }

@@ -100,7 +100,7 @@ func (s *stage) counts(server string) map[string]int64 {
 	if server == "" {
 		l := &s.loop
 		return crossed(&l.Crossings, map[string]int64{
-			"held": l.Held.Load(), "left": int64(l.LeftHeld.Load()), "active": l.Active.Load(),
+			"tunnels": l.Tunnels.Load(), "held": l.Held.Load(), "left": int64(l.LeftHeld.Load()), "active": l.Active.Load(),
 			"sessions": l.Connections.Load(), "waits": int64(l.Wait.Count()),
 		})
 	}

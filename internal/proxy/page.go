@@ -19,7 +19,7 @@ var explanations = [segment.ReasonCount]string{
 	segment.BodyTooLarge:     "The request's content is too large.",
 	segment.ClientTimeout:    "The request did not arrive in time.",
 	segment.BadVersion:       "This version of HTTP is not spoken here.",
-	segment.NotImplemented:   "Tunnels and protocol upgrades are not served here.",
+	segment.NotImplemented:   "Tunnels, or upgrades to this protocol, are not served at this address.",
 	segment.NoRoute:          "Nothing is served at this address.",
 	segment.NoServer:         "No server is available at the moment.",
 	segment.ConnectFailed:    "The server could not be reached.",

@@ -8,6 +8,7 @@ import (
 	"sluice/internal/admission"
 	"sluice/internal/reactor"
 	"sluice/internal/segment"
+	"sluice/internal/tunnel"
 	"sluice/internal/upstream"
 )
 
@@ -26,6 +27,7 @@ type Proxy struct {
 
 	rotations []*upstream.Rotation // by farm of the snapshot
 	buffers   buffers
+	pieces    tunnel.Pieces
 	spare     []*exchange
 	ids       identities
 	date      date

@@ -60,6 +60,7 @@ func (x *exchange) composeRequest() {
 	out.Scheme, out.Host = x.s.listener.scheme(), x.hostForServer()
 	out.Body, out.ContentLength = r.Body, r.ContentLength
 	out.ExpectContinue, out.Trailers, out.MaxForwards = r.ExpectContinue, r.Trailers, r.MaxForwards
+	out.Upgrade, out.Protocol = r.Upgrade, r.Protocol
 	if f.XForwarded {
 		x.tellXForwarded()
 	}

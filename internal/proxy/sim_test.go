@@ -355,3 +355,10 @@ func (c *simConn) deadline(t time.Time) int64 {
 
 func (c *simConn) LocalAddr() net.Addr  { return &net.TCPAddr{} }
 func (c *simConn) RemoteAddr() net.Addr { return &net.TCPAddr{} }
+
+// CloseWrite ends sending.
+func (c *simConn) CloseWrite() error {
+	c.out.ended = true
+	c.m.changed.Broadcast()
+	return nil
+}

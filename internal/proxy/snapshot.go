@@ -57,7 +57,7 @@ func NewSnapshot(cfg *config.Config, farms []*upstream.Farm, lines []*admission.
 		farms:    farms,
 	}
 	for _, r := range cfg.Routes {
-		s.ways = append(s.ways, way{held: r.Admission != "off", class: uint8(r.Priority), deadline: time.Duration(r.Deadline)})
+		s.ways = append(s.ways, way{held: r.Admission != "off", class: uint8(r.Priority), deadline: time.Duration(r.Deadline), upgrades: r.Upgrades})
 	}
 	for i, f := range farms {
 		s.houses = append(s.houses, newHouse(&f.Admission, lines, i))

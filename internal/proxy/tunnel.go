@@ -2,10 +2,14 @@ package proxy
 
 import (
 	"bytes"
+	"errors"
+	"time"
 
 	"sluice/internal/http1"
 	"sluice/internal/message"
+	"sluice/internal/reactor"
 	"sluice/internal/segment"
+	"sluice/internal/tunnel"
 )
 
 // Some requests ask that the connection, from the answer on, be a tunnel: by
@@ -66,7 +70,7 @@ func (x *exchange) agrees() bool {
 func (x *exchange) startTunnel() bool {
 	x.release(x.outcome())
 	x.composeAnswer()
-	x.close, x.status = true, x.resp.Status
+	x.close, x.status, x.resp.KeepAlive = true, x.resp.Status, false
 	if x.s.stream != nil {
 		if err := x.s.stream.Respond(&x.resp, false); err != nil {
 			return x.fail(ofClient(err, SendingResponse))
@@ -88,3 +92,57 @@ func (x *exchange) startTunnel() bool {
 }
 
 var wordUpgrade, nameUpgrade = []byte("Upgrade"), []byte("Upgrade")
+
+// tunnel is step 9 where the connection has become one: bytes move both ways until
+// both ends have ended, or nothing has moved for too long.
+func (x *exchange) tunnel() {
+	p, client, server := x.p, x.s.conn, x.conn.Stream
+	client.OnHangup(nil)
+	stats := p.pool.Stats(x.server.State)
+	up := func(n int) {
+		x.tunneled += int64(n)
+		stats.BytesOut.Add(uint64(n))
+	}
+	down := func(n int) {
+		x.sent += int64(n)
+		p.stats.BytesOut.Add(uint64(n))
+	}
+	if !x.startTunnel() || !x.passOn(client, x.back, down) || !x.passOn(server, x.in, up) {
+		return
+	}
+	p.buffers.put(x.back)
+	x.back = nil
+	p.stats.Tunnels.Inc()
+	p.stats.Tunneled.Inc()
+	err := tunnel.New(p.exec, &p.pieces, client, server, time.Duration(x.farm.Timeouts.Tunnel), up, func(n int) {
+		down(n)
+		stats.BytesIn.Add(uint64(n))
+	}).Run()
+	p.stats.Tunnels.Dec()
+	x.endTunnel(err)
+}
+
+// passOn sends on what came with the head of a message, and is no part of it.
+func (x *exchange) passOn(to reactor.Stream, f *buffer, moved func(n int)) bool {
+	if f.r == f.w {
+		return true
+	}
+	n, err := to.Write(f.unread())
+	f.r = f.w
+	moved(n)
+	if err != nil && to == x.s.conn {
+		return x.fail(ofClient(err, Tunneling))
+	}
+	if err != nil {
+		return x.fail(ofServer(err, Tunneling))
+	}
+	return true
+}
+
+// endTunnel notes how a tunnel ended. That one end has closed it is how tunnels end;
+// which of them, does not matter.
+func (x *exchange) endTunnel(err error) {
+	if errors.Is(err, tunnel.ErrIdle) {
+		x.fail(Failure{Party: Client, Phase: Tunneling, Reason: segment.ClientTimeout, Err: err})
+	}
+}

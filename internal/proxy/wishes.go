@@ -17,6 +17,7 @@ type way struct {
 	held     bool // admission is not off
 	class    uint8
 	deadline time.Duration // 0: none
+	upgrades []string      // what the connection may become, in lower case
 }
 
 // house is how a farm holds its requests.

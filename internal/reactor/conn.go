@@ -404,6 +404,15 @@ func (c *Conn) retire() {
 
 func (c *Conn) shut() { c.Close() }
 
+// CloseWrite tells the peer that nothing more will be sent; it may still send.
+func (c *Conn) CloseWrite() error {
+	if c.closed {
+		return net.ErrClosed
+	}
+	shutdownWrite(c.fd)
+	return nil
+}
+
 // LocalAddr implements net.Conn.
 func (c *Conn) LocalAddr() net.Addr {
 	sa, err := unix.Getsockname(c.fd)

@@ -108,6 +108,8 @@ type LoopStats struct {
 	Turns        Counter              // turns of the loop
 	BusyNanos    Counter              // time not asleep in epoll_wait, ns
 	Takeovers    Counter              // upstream connections taken over from a sibling loop
+	Tunnels      Gauge                // connections that have become tunnels (WebSocket, CONNECT) and are open now
+	Tunneled     Counter              // connections that became tunnels
 	Held         Gauge                // requests that wait for a permit now; the loop of their client counts
 	LeftHeld     Counter              // requests whose client went away while they were held
 	Shed         [ShedCount]Counter   // connections refused at once because Sluice itself had too much to do, by cause
