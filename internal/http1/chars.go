@@ -63,10 +63,11 @@ func span(b []byte, of uint8) int {
 	return len(b)
 }
 
-// nameEnd is the index of the first byte from b[i] on that is no tokenChar, len(b)
-// if there is none. It looks at eight bytes at a time while they are letters and
-// dashes, as field names mostly are.
-func nameEnd(b []byte, i int) int {
+// NameEnd is the index of the first byte from b[i] on that may not stand in a token
+// (RFC 9110 5.6.2), as a method or a field name is, len(b) if there is none. It
+// looks at eight bytes at a time while they are letters and dashes, as field names
+// mostly are.
+func NameEnd(b []byte, i int) int {
 	for ; i <= len(b)-8; i += 8 {
 		if in := lettersAndDashes(binary.LittleEndian.Uint64(b[i : i+8])); in != highs {
 			i += firstGap(in)
@@ -79,10 +80,10 @@ func nameEnd(b []byte, i int) int {
 	return i
 }
 
-// valueEnd is the index of the first byte from b[i] on that may not stand in a
+// ValueEnd is the index of the first byte from b[i] on that may not stand in a
 // field value, len(b) if there is none: a control character other than the tab.
 // Bytes beyond ASCII are opaque (RFC 9110 5.5).
-func valueEnd(b []byte, i int) int {
+func ValueEnd(b []byte, i int) int {
 	for ; i <= len(b)-8; i += 8 {
 		if in := plain(binary.LittleEndian.Uint64(b[i : i+8])); in != highs {
 			i += firstGap(in)
@@ -123,8 +124,8 @@ func lettersAndDashes(v uint64) uint64 {
 	return (atLeastA&^beyondZ | ^notDash) &^ v & highs
 }
 
-// decimal reads 1*DIGIT up to 2^63-1.
-func decimal(b []byte) (n int64, ok bool) {
+// Decimal reads 1*DIGIT up to 2^63-1, as Content-Length is written (RFC 9110 8.6).
+func Decimal(b []byte) (n int64, ok bool) {
 	if len(b) == 0 || len(b) > 19 {
 		return 0, false
 	}

@@ -29,11 +29,11 @@ func naiveSpan(b []byte, in func(byte) bool) int {
 func TestSpans(t *testing.T) {
 	hold := func(b []byte) {
 		behind := append([]byte("\x00\x00\x00"), b...) // the ends are sought from within
-		if got, want := valueEnd(behind, 3)-3, naiveSpan(b, isText); got != want {
-			t.Fatalf("valueEnd(%q) = %d, want %d", b, got, want)
+		if got, want := ValueEnd(behind, 3)-3, naiveSpan(b, isText); got != want {
+			t.Fatalf("ValueEnd(%q) = %d, want %d", b, got, want)
 		}
-		if got, want := nameEnd(behind, 3)-3, naiveSpan(b, isToken); got != want {
-			t.Fatalf("nameEnd(%q) = %d, want %d", b, got, want)
+		if got, want := NameEnd(behind, 3)-3, naiveSpan(b, isToken); got != want {
+			t.Fatalf("NameEnd(%q) = %d, want %d", b, got, want)
 		}
 		if got, want := span(b, tokenChar), naiveSpan(b, isToken); got != want {
 			t.Fatalf("span(%q) = %d, want %d", b, got, want)
@@ -70,9 +70,9 @@ func TestDecimal(t *testing.T) {
 		"": -1, "-1": -1, "+1": -1, " 1": -1, "1 ": -1, "1a": -1, "0x1": -1, "1,1": -1, "1\x00": -1,
 		"9223372036854775808": -1, "9999999999999999999": -1, "18446744073709551616": -1, "00000000000000000001": -1,
 	} {
-		n, ok := decimal([]byte(text))
+		n, ok := Decimal([]byte(text))
 		if ok != (want >= 0) || ok && n != want {
-			t.Errorf("decimal(%q) = %d, %v; want %d", text, n, ok, want)
+			t.Errorf("Decimal(%q) = %d, %v; want %d", text, n, ok, want)
 		}
 	}
 }
@@ -82,7 +82,7 @@ func TestDecimal(t *testing.T) {
 var pathAndQuery = regexp.MustCompile("^/(?:[a-zA-Z0-9-._~!$&'()*+,;=:@/|^[\\]]|%[0-9a-fA-F]{2})*" +
 	"(?:[?][a-zA-Z0-9-._~!$&'()*+,;=:@/%|^[\\]?{}`\\\\]*)?$")
 
-// TestPath holds checkPath against the expression, over paths that are put
+// TestPath holds CheckPath against the expression, over paths that are put
 // together from what is near its rules.
 func TestPath(t *testing.T) {
 	parts := []string{"/", "a", "Z", "9", "%41", "%", "%4", "%zz", "?", "#", "|", "{", "^", "[", "`", "\\", "\"", "<", " ", "\t", "\x00", "\x7f", "\x80", "~", "@", ":", ";", "+"}
@@ -93,9 +93,9 @@ func TestPath(t *testing.T) {
 		for range random.IntN(6) {
 			path += parts[random.IntN(len(parts))]
 		}
-		got, want := checkPath([]byte(path)) == nil, pathAndQuery.MatchString(path)
+		got, want := CheckPath([]byte(path)) == nil, pathAndQuery.MatchString(path)
 		if got != want {
-			t.Fatalf("checkPath(%q): accepted %v, want %v", path, got, want)
+			t.Fatalf("CheckPath(%q): accepted %v, want %v", path, got, want)
 		}
 		if want {
 			accepted++

@@ -78,7 +78,7 @@ func within(b []byte, limit int, tooLong *Fault) ([]byte, error) {
 // LF, 0 if b does not hold all of it. It finds the first byte that cannot be
 // right, whether or not the rest of the line is there.
 func parseField(b []byte, pos int, f *message.Field) (next int, err error) {
-	colon := nameEnd(b, pos)
+	colon := NameEnd(b, pos)
 	if colon == len(b) {
 		return 0, nil
 	}
@@ -89,7 +89,7 @@ func parseField(b []byte, pos int, f *message.Field) (next int, err error) {
 	for start < len(b) && (b[start] == ' ' || b[start] == '\t') {
 		start++
 	}
-	end := valueEnd(b, start)
+	end := ValueEnd(b, start)
 	switch {
 	case end == len(b) || b[end] == '\r' && end+1 == len(b):
 		return 0, nil

@@ -55,7 +55,7 @@ func frame(fs message.Fields) (fr framing, err error) {
 		f.Drop = true
 		switch f.ID {
 		case message.ContentLength:
-			n, ok := decimal(f.Value)
+			n, ok := Decimal(f.Value)
 			if !ok || fr.length >= 0 && n != fr.length {
 				return fr, errLengths
 			}

@@ -2,15 +2,15 @@ package http1
 
 import "bytes"
 
-// validHost checks uri-host [ ":" port ] (RFC 9110 7.2). An empty host is none.
-func validHost(b []byte) bool {
+// ValidHost checks uri-host [ ":" port ] (RFC 9110 7.2). An empty host is none.
+func ValidHost(b []byte) bool {
 	host, port := splitHost(b)
 	return host && (len(port) == 0 || validPort(port))
 }
 
-// validAuthority checks uri-host ":" port, the target of CONNECT (RFC 9112
+// ValidAuthority checks uri-host ":" port, the target of CONNECT (RFC 9112
 // 3.2.3). There is no default port (RFC 9110 9.3.6).
-func validAuthority(b []byte) bool {
+func ValidAuthority(b []byte) bool {
 	host, port := splitHost(b)
 	return host && len(port) > 1 && validPort(port)
 }
@@ -36,7 +36,7 @@ func validPort(b []byte) bool {
 	if len(b) == 1 {
 		return true
 	}
-	n, ok := decimal(b[1:])
+	n, ok := Decimal(b[1:])
 	return ok && n <= 65535
 }
 
@@ -76,7 +76,7 @@ func validIPv6(b []byte) bool {
 func validIPv4(b []byte) bool {
 	for dots := 0; ; dots++ {
 		octet, rest, dot := bytes.Cut(b, []byte("."))
-		n, ok := decimal(octet)
+		n, ok := Decimal(octet)
 		if !ok || n > 255 || len(octet) > 1 && octet[0] == '0' {
 			return false
 		}

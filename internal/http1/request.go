@@ -47,7 +47,7 @@ func parseRequestLine(text []byte, r *message.Request) error {
 		return errRequestLine
 	}
 	r.MethodName = text[:n]
-	r.Method = method(r.MethodName)
+	r.Method = MethodOf(r.MethodName)
 	rest := text[n+1:]
 	if n = bytes.IndexByte(rest, ' '); n <= 0 {
 		return errRequestLine
@@ -60,7 +60,8 @@ func parseRequestLine(text []byte, r *message.Request) error {
 	return parseTarget(r)
 }
 
-func method(name []byte) message.Method {
+// MethodOf tells which method has this name, which is case-sensitive.
+func MethodOf(name []byte) message.Method {
 	switch string(name) {
 	case "GET":
 		return message.GET
@@ -109,13 +110,13 @@ func parseTarget(r *message.Request) error {
 	t := r.Target
 	switch {
 	case r.Method == message.CONNECT:
-		if !validAuthority(t) {
+		if !ValidAuthority(t) {
 			return errAuthority
 		}
 		r.Host = t
 		return nil
 	case t[0] == '/':
-		return checkPath(t)
+		return CheckPath(t)
 	case string(t) == "*":
 		if r.Method != message.OPTIONS {
 			return errTarget
@@ -147,7 +148,7 @@ func parseAbsolute(r *message.Request) error {
 	if bytes.IndexByte(r.Host, '@') >= 0 {
 		return errUserinfo
 	}
-	if !validHost(r.Host) {
+	if !ValidHost(r.Host) {
 		return errHost
 	}
 	return originForm(r, rest[end:])
@@ -158,7 +159,7 @@ func originForm(r *message.Request, path []byte) error {
 	switch {
 	case len(path) > 0 && path[0] == '/':
 		r.Target = path
-		return checkPath(path)
+		return CheckPath(path)
 	case len(path) > 0:
 		return errTarget // a query without a path: its origin-form would have to be made up
 	case r.Method == message.OPTIONS:
@@ -174,8 +175,9 @@ var (
 	slash    = []byte("/")
 )
 
-// checkPath checks absolute-path [ "?" query ].
-func checkPath(t []byte) error {
+// CheckPath checks absolute-path [ "?" query ] (RFC 9112 3.2.1), whose first byte
+// is known to be a slash. The error is a *Fault.
+func CheckPath(t []byte) error {
 	n := span(t, pathChar)
 	if n < len(t) && (t[n] != '?' || n+1+span(t[n+1:], queryChar) != len(t)) {
 		return errTargetChar

@@ -37,13 +37,13 @@ func parseStatusLine(text []byte, r *message.Response) error {
 	if r.Version, err = version(text[:8]); err != nil {
 		return err
 	}
-	status, ok := decimal(text[9:12])
+	status, ok := Decimal(text[9:12])
 	if !ok || status < 100 || status > 599 {
 		return errStatusLine
 	}
 	r.Status = int(status)
 	if rest := text[12:]; len(rest) > 0 {
-		if rest[0] != ' ' || valueEnd(rest, 0) != len(rest) {
+		if rest[0] != ' ' || ValueEnd(rest, 0) != len(rest) {
 			return errStatusLine
 		}
 		r.Reason = rest[1:]

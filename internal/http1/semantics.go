@@ -76,7 +76,7 @@ func frameRequest(r *message.Request, fr *framing) error {
 // absolute-form target has overruled it already (RFC 9112 3.2.2).
 func readHost(r *message.Request, f *message.Field) error {
 	f.Drop = true
-	if !validHost(f.Value) {
+	if !ValidHost(f.Value) {
 		return errHost
 	}
 	if !r.Absolute && r.Method != message.CONNECT {
@@ -103,7 +103,7 @@ func readMaxForwards(r *message.Request, f *message.Field) error {
 	if r.Method != message.OPTIONS && r.Method != message.TRACE {
 		return nil
 	}
-	n, ok := decimal(f.Value)
+	n, ok := Decimal(f.Value)
 	if !ok || r.MaxForwards >= 0 {
 		return errMaxForwards
 	}

@@ -37,9 +37,6 @@ type lane struct {
 	listeners  map[int]*listening     // by descriptor
 	draining   bool
 
-	silent   map[*handshake]struct{} // TLS clients that have said nothing yet
-	shakings map[string]*shakings    // by listener
-
 	siblings []*lane      // all of the worker, this one too; immutable
 	unlooked int          // connections to come before the next look at them
 	arriving atomic.Int64 // connections that siblings have handed over, and that are not here yet; any goroutine
@@ -54,10 +51,7 @@ type listening struct {
 
 // newLane makes loop i of the worker that s describes.
 func newLane(shared *segment.Segment, office *admission.Office, s *spec.Spec, i int) (*lane, error) {
-	l := &lane{
-		index: i, stats: shared.Loop(s.Worker, i), listeners: map[int]*listening{},
-		greetings: map[*greeting]struct{}{}, silent: map[*handshake]struct{}{}, shakings: map[string]*shakings{},
-	}
+	l := &lane{index: i, stats: shared.Loop(s.Worker, i), listeners: map[int]*listening{}, greetings: map[*greeting]struct{}{}}
 	options := reactor.Options{Observe: l.observe, Panicked: l.panicked, Pin: func() { l.settle(s) }}
 	var err error
 	if l.loop, err = reactor.New(options); err != nil {
@@ -169,9 +163,6 @@ func (l *lane) drain() {
 	}
 	for g := range l.greetings {
 		g.wait(drainGrace)
-	}
-	for h := range l.silent {
-		h.hurry()
 	}
 	l.proxy.Drain()
 }

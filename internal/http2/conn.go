@@ -1,0 +1,327 @@
+package http2
+
+import (
+	"errors"
+	"io"
+	"net"
+	"os"
+	"time"
+
+	"sluice/internal/http2/hpack"
+	"sluice/internal/reactor"
+)
+
+// Config is what connections may do and for how long. Bytes, unless it says else.
+type Config struct {
+	Streams int // at once, of one connection
+
+	Head   int // of a field section, as RFC 9113 6.5.2 counts them
+	Line   int // of method, target and what HTTP/1.1 would put around them
+	Fields int // field lines of a section
+
+	Window     int // of content that a stream may send ahead of its reader
+	ConnWindow int // that all streams of a connection may together
+
+	Settled time.Duration // for the peer to acknowledge SETTINGS
+	Partial time.Duration // for a frame, or a head, once begun, to be whole
+	Idle    time.Duration // without a stream
+	Stall   time.Duration // without the peer taking anything that is sent
+	Parting time.Duration // for a peer to learn that it may not open more streams, and for the last bytes
+
+	ExtendedConnect bool // RFC 8441: clients may ask for WebSocket
+
+	Count func(Class) // told of each abuse that was stopped
+}
+
+// Owner is who has a connection served.
+type Owner interface {
+	// Accept takes a request. It runs in the task that reads frames and must not
+	// park.
+	Accept(*Stream)
+	// Ended says that the connection is gone. Its streams are failed; they still
+	// want to be closed.
+	Ended()
+}
+
+// side is what a connection does as a server, or as a client.
+type side interface {
+	// section takes a whole field section.
+	section(h frameHead, block []byte) *Fault
+	// prefaced takes what a connection begins with.
+	prefaced(b []byte) (used int, f *Fault)
+	// settingOf takes a setting that means something to one side only.
+	settingOf(s setting) *Fault
+	// leaving is told of the peer's GOAWAY.
+	leaving(last uint32)
+	ended()
+}
+
+// conn is a connection as both sides have it. Loop only.
+type conn struct {
+	exec reactor.Executor
+	wire reactor.Stream
+	pool *pool
+	cfg  *Config
+	side side
+
+	streams
+	decoder hpack.Decoder
+	calm    calm
+	flow    receiving
+	out     sending
+	peer    peerSettings
+
+	begun     bool      // the peer's preface has come
+	settled   bool      // SETTINGS of the peer have come
+	partial   []byte    // a frame of which not all has come
+	content   content   // the DATA frame that is coming
+	head      []byte    // a head whose CONTINUATION is awaited
+	headOf    frameHead // its first frame; no stream: none is awaited
+	continued int       // CONTINUATION frames of it
+	onSelf    bool      // it was given a priority that depends on itself
+
+	settleBy  int64 // deadlines, executor time; 0: none, or SETTINGS are acknowledged
+	partialBy int64
+	idleBy    int64
+	partBy    int64 // the peer has had time to learn that we go away
+	streamsBy int64 // a stream without a task has a deadline then, or had one
+
+	parting partState
+	over    bool  // no frame is read any more
+	gone    bool  // the wire is closed
+	why     error // what streams are told
+}
+
+// partState is how far we have gone away.
+type partState uint8
+
+const (
+	staying partState = iota
+	warned            // GOAWAY with the highest number, and a PING
+	leaving           // GOAWAY with the last stream
+)
+
+// start begins to serve; came is what was read from the wire already.
+func (c *conn) start(came []byte) {
+	now := c.exec.Now()
+	c.calm.begin(now)
+	c.flow.begin(int64(c.cfg.ConnWindow))
+	c.out.begin(c)
+	c.peer.begin()
+	c.settleBy = now + int64(c.cfg.Settled)
+	c.partial = came
+	c.wire.SetStall(c.cfg.Stall)
+	c.exec.Go(c)
+}
+
+// Run reads frames while there are any, then lets go of its task.
+func (c *conn) Run() {
+	in := c.pool.getIn()
+	n := copy(in, c.partial)
+	c.partial = nil
+	for used := c.read(in[:n]); !c.over; used = c.read(in[:n]) {
+		n = copy(in, in[used:n])
+		if used > 0 && c.headOf.stream == 0 {
+			c.partialBy = 0
+		}
+		if c.lapse(); c.over {
+			break
+		}
+		if !c.wire.Ready() {
+			if c.suspend(in[:n]) {
+				c.pool.putIn(in)
+				return
+			}
+		}
+		m, err := c.wire.Read(in[n:])
+		n += m
+		if err != nil && !errors.Is(err, os.ErrDeadlineExceeded) {
+			c.lose(err)
+		}
+	}
+	c.pool.putIn(in)
+}
+
+// read takes the frames at the start of b, and ends the connection if they are
+// faulty.
+func (c *conn) read(b []byte) (used int) {
+	for !c.over {
+		n, f := c.next(b[used:])
+		if f != nil {
+			c.fail(f)
+		}
+		if used += n; n == 0 {
+			break
+		}
+	}
+	return used
+}
+
+// suspend lets go of the task until more comes or a deadline has passed.
+func (c *conn) suspend(rest []byte) bool {
+	if len(rest) > 0 {
+		c.partial = append([]byte(nil), rest...)
+	}
+	now := c.exec.Now()
+	if c.partialBy == 0 && (len(rest) > 0 || c.headOf.stream != 0) {
+		c.partialBy = now + int64(c.cfg.Partial)
+	}
+	if c.open == 0 && c.idleBy == 0 {
+		c.idleBy = now + int64(c.cfg.Idle)
+	}
+	c.alarm()
+	return c.wire.Idle(c)
+}
+
+// alarm sets the wire's deadline to the first of ours.
+func (c *conn) alarm() {
+	first := int64(0)
+	for _, by := range [...]int64{c.settleBy, c.partialBy, c.idleBy, c.partBy, c.streamsBy} {
+		first = earlier(first, by)
+	}
+	if first == 0 {
+		c.wire.SetReadTimeout(0)
+		return
+	}
+	c.wire.SetReadTimeout(max(1, time.Duration(first-c.exec.Now())))
+}
+
+// earlier is the earlier of two times of which 0 is never.
+func earlier(a, b int64) int64 {
+	if a == 0 || b != 0 && b < a {
+		return b
+	}
+	return a
+}
+
+// passed reports whether a deadline is over.
+func passed(by, now int64) bool { return by != 0 && now >= by }
+
+// lapse sees which deadlines have passed.
+func (c *conn) lapse() {
+	now := c.exec.Now()
+	if passed(c.streamsBy, now) {
+		c.lapseStreams(now)
+	}
+	if c.open > 0 {
+		c.idleBy = 0
+	}
+	switch {
+	case passed(c.settleBy, now):
+		c.fail(errUnacked)
+	case passed(c.partialBy, now):
+		c.fail(errUnfinished)
+	case passed(c.partBy, now):
+		c.part()
+	case passed(c.idleBy, now):
+		c.leave()
+	}
+}
+
+// lapseStreams starts the jobs of streams that have waited long enough without a
+// task.
+func (c *conn) lapseStreams(now int64) {
+	c.streamsBy = 0
+	for s := range c.all {
+		switch waits := s.idle != nil || s.watch != nil; {
+		case waits && passed(s.readBy, now):
+			s.rouse(true)
+		case waits:
+			c.streamsBy = earlier(c.streamsBy, s.readBy)
+		}
+	}
+}
+
+// remind has lapse look at a stream at a time that may be before all others.
+func (c *conn) remind(by int64) {
+	if by != 0 && (c.streamsBy == 0 || by < c.streamsBy) {
+		c.streamsBy = by
+		c.alarm()
+	}
+}
+
+// fail ends the connection for a fault of the peer's, and tells it.
+func (c *conn) fail(f *Fault) {
+	if c.over {
+		return
+	}
+	c.out.b = appendGoAway(c.out.make(), c.last, f.Code, f.Rule)
+	c.finish(f)
+}
+
+// leave ends the connection in order: no stream is open, and none may follow.
+func (c *conn) leave() {
+	if c.over {
+		return
+	}
+	if c.parting != leaving {
+		c.out.b = appendGoAway(c.out.make(), c.last, NoError, "")
+	}
+	c.finish(net.ErrClosed)
+}
+
+// finish has what is gathered sent, then the wire closed.
+func (c *conn) finish(why error) {
+	c.over, c.why = true, why
+	c.endAll(why)
+	c.wire.SetStall(c.cfg.Parting)
+	c.out.soon()
+}
+
+// lose notes that the wire is of no use any more.
+func (c *conn) lose(err error) {
+	if err == io.EOF {
+		err = io.ErrUnexpectedEOF
+	}
+	if !c.over {
+		c.over, c.why = true, err
+	}
+	c.shut(false)
+}
+
+// shut closes the wire. With linger what the peer still sends is read for a
+// moment, so that our last words are not lost.
+func (c *conn) shut(linger bool) {
+	if c.gone {
+		return
+	}
+	c.gone = true
+	c.partial, c.head = nil, nil
+	c.endAll(c.why)
+	if linger {
+		c.wire.Linger(c.cfg.Parting)
+	} else {
+		c.wire.Close()
+	}
+	c.out.clear()
+	c.side.ended()
+}
+
+// endAll fails the streams.
+func (c *conn) endAll(why error) {
+	for c.open > 0 {
+		for s := range c.all {
+			s.fail(why)
+			break // whoever was told of it may have closed others
+		}
+	}
+}
+
+// part is the last step of going away: no stream is accepted beyond the last.
+func (c *conn) part() {
+	c.partBy = 0
+	if c.parting == leaving || c.over {
+		return
+	}
+	c.parting = leaving
+	c.out.b = appendGoAway(c.out.make(), c.last, NoError, "")
+	c.out.soon()
+	c.emptied()
+}
+
+// emptied ends a connection that is to end with its last stream.
+func (c *conn) emptied() {
+	if c.open == 0 && c.parting == leaving && !c.over {
+		c.leave()
+	}
+}

@@ -1,0 +1,38 @@
+package http2
+
+import "sluice/internal/message"
+
+// priority is what RFC 9218 4 says of a response.
+type priority struct {
+	urgency     uint8 // 0 to 7, the most urgent first
+	incremental bool  // a part of it is of use before the rest: others may have turns between
+}
+
+// usual is the priority of who says nothing.
+var usual = priority{urgency: 3}
+
+// parsePriority reads a Priority field: u=0 to 7, and i. What cannot be read, or
+// is not known, counts as not said (RFC 9218 4; structured fields, RFC 8941 3.2).
+func parsePriority(b []byte) priority {
+	p := usual
+	for {
+		var member []byte
+		if member, b = message.NextToken(b); member == nil {
+			return p
+		}
+		for i, c := range member { // parameters mean nothing here
+			if c == ';' {
+				member = message.Trim(member[:i])
+				break
+			}
+		}
+		switch string(member) {
+		case "i", "i=?1":
+			p.incremental = true
+		case "i=?0":
+			p.incremental = false
+		case "u=0", "u=1", "u=2", "u=3", "u=4", "u=5", "u=6", "u=7":
+			p.urgency = member[2] - '0'
+		}
+	}
+}

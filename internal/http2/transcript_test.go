@@ -1,0 +1,615 @@
+package http2
+
+import (
+	"bytes"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	xhttp2 "golang.org/x/net/http2"
+	xhpack "golang.org/x/net/http2/hpack"
+
+	"sluice/internal/message"
+	"sluice/internal/reactor"
+)
+
+// A transcript is played by lines:
+//
+//	< FRAME   the client sends it: TYPE, stream, flags, then fields, "text" or xN (N bytes)
+//	> FRAME   the server sends it, and has sent nothing else before
+//	! 1 DOES  the owner of stream 1 does: respond, write, end, read, close, reset, …; several with ;
+//	. WORDS   the owner has seen or done this, and nothing else before
+//	* WORDS   the test does: hello (both sides greet), wait, drain, end (of the client), close, reads (a wire that holds so much)
+//
+// Each line that begins with ! is a task of its own, and may wait. Frames are made
+// and taken apart by golang.org/x/net.
+
+// play is a connection under test, a client and an owner.
+type play struct {
+	t       *testing.T
+	m       *sim
+	wire    *simWire
+	server  *Server
+	conn    *Conn
+	framer  *xhttp2.Framer
+	encoded bytes.Buffer // what framer writes
+	block   bytes.Buffer
+	encoder *xhpack.Encoder
+	decoder *xhpack.Decoder
+	events  []string
+	streams map[uint32]*Stream
+	split   int // bytes that are sent at once; 0: all
+	counts  [ClassCount]int
+	sent    []byte // all that the server has sent
+}
+
+// playConfig has numbers that are easy to reach.
+func playConfig(count func(Class)) Config {
+	return Config{
+		Streams: 10, Head: 4096, Line: 1024, Fields: 64, Window: 65535, ConnWindow: 1 << 20,
+		Settled: 10 * time.Second, Partial: 5 * time.Second, Idle: time.Minute, Stall: 30 * time.Second, Parting: time.Second,
+		ExtendedConnect: true, Count: count,
+	}
+}
+
+func newPlay(t *testing.T) *play {
+	p := &play{t: t, m: newSim(), streams: map[uint32]*Stream{}}
+	p.wire = p.m.newWire()
+	p.framer = xhttp2.NewFramer(&p.encoded, nil)
+	p.framer.AllowIllegalWrites = true
+	p.encoder = xhpack.NewEncoder(&p.block)
+	p.decoder = xhpack.NewDecoder(4096, nil)
+	p.server = NewServer(p.m, playConfig(func(c Class) { p.counts[c]++ }))
+	p.m.do(func() { p.conn = p.server.Serve(p.wire, nil, p) })
+	return p
+}
+
+// Accept notes a request as method, path, authority, fields.
+func (p *play) Accept(s *Stream) {
+	p.streams[s.ID()] = s
+	var r message.Request
+	s.Request(&r)
+	line := fmt.Sprintf("%d request %s %s %s", s.ID(), r.MethodName, r.Target, r.Host)
+	for _, f := range r.Fields {
+		if !f.Drop {
+			line += fmt.Sprintf(" %s=%s", f.Name, f.Value)
+		}
+	}
+	switch r.Body {
+	case message.Length:
+		line += fmt.Sprintf(" (%d)", r.ContentLength)
+	case message.UntilClose:
+		line += " (…)"
+	}
+	p.note("%s", line)
+	s.OnHangup(job(func() { p.note("%d hangup", s.ID()) }))
+}
+
+func (p *play) Ended() { p.note("ended") }
+
+type job func()
+
+func (f job) Run() { f() }
+
+func (p *play) note(format string, args ...any) {
+	p.events = append(p.events, fmt.Sprintf(format, args...))
+}
+
+// settle returns when nothing moves.
+func (p *play) settle() { synctest.Wait() }
+
+// send has the client send b.
+func (p *play) send(b []byte) {
+	for len(b) > 0 {
+		n := len(b)
+		if p.split > 0 {
+			n = min(n, p.split)
+		}
+		p.m.do(func() { p.wire.in.sent = append(p.wire.in.sent, b[:n]...) })
+		b = b[n:]
+		p.settle()
+	}
+}
+
+// take is the next line that the server has sent; empty if there is none.
+func (p *play) take() string {
+	p.settle()
+	p.m.do(func() {
+		p.sent = append(p.sent, p.wire.out.sent...)
+		p.wire.out.sent = nil
+	})
+	if len(p.sent) < headBytes {
+		return ""
+	}
+	h := parseHead(p.sent)
+	payload := p.sent[headBytes : headBytes+h.length]
+	p.sent = p.sent[headBytes+h.length:]
+	return p.words(h, payload)
+}
+
+var frameNames = map[kind]string{
+	frameData: "DATA", frameHeaders: "HEADERS", framePriority: "PRIORITY", frameReset: "RST_STREAM", frameSettings: "SETTINGS",
+	framePush: "PUSH_PROMISE", framePing: "PING", frameGoAway: "GOAWAY", frameWindowUpdate: "WINDOW_UPDATE",
+	frameContinuation: "CONTINUATION", framePriorityUpdate: "PRIORITY_UPDATE",
+}
+
+// words writes a frame that the server has sent.
+func (p *play) words(h frameHead, payload []byte) string {
+	line := []string{frameNames[h.kind]}
+	if h.stream != 0 {
+		line = append(line, strconv.Itoa(int(h.stream)))
+	}
+	add := func(format string, args ...any) { line = append(line, fmt.Sprintf(format, args...)) }
+	switch h.kind {
+	case frameData, frameHeaders:
+		if h.has(endStream) {
+			add("END_STREAM")
+		}
+	case frameSettings, framePing:
+		if h.has(ack) {
+			add("ACK")
+		}
+	}
+	number := func(at int) uint32 {
+		return uint32(payload[at])<<24 | uint32(payload[at+1])<<16 | uint32(payload[at+2])<<8 | uint32(payload[at+3])
+	}
+	switch h.kind {
+	case frameData:
+		if len(payload) > 40 {
+			add("x%d", len(payload))
+		} else {
+			add("%q", payload)
+		}
+	case frameHeaders:
+		fields, err := p.decoder.DecodeFull(payload)
+		if err != nil {
+			add("(%v)", err)
+		}
+		for _, f := range fields {
+			add("%s=%s", f.Name, f.Value)
+		}
+	case frameReset:
+		add("%v", Code(number(0)))
+	case frameSettings:
+		for at := 0; at < len(payload); at += settingBytes {
+			add("%d=%d", int(payload[at])<<8|int(payload[at+1]), number(at+2))
+		}
+	case framePing:
+		add("%s", bytes.TrimRight(payload, "\x00"))
+	case frameGoAway:
+		add("%d %v", number(0), Code(number(4)))
+	case frameWindowUpdate:
+		add("%d", number(0))
+	}
+	return strings.Join(line, " ")
+}
+
+// frame makes the bytes of a frame that the client sends.
+func (p *play) frame(line string) []byte {
+	w := words(line)
+	p.encoded.Reset()
+	p.block.Reset()
+	var id uint32
+	if len(w) > 1 {
+		if n, err := strconv.ParseUint(w[1], 10, 32); err == nil && !slices.Contains([]string{"SETTINGS", "PING", "GOAWAY", "RAW"}, w[0]) {
+			id = uint32(n)
+		}
+	}
+	f := p.framer
+	switch w[0] {
+	case "RAW":
+		b, err := hex.DecodeString(strings.Join(w[1:], ""))
+		if err != nil {
+			p.t.Fatalf("%s: %v", line, err)
+		}
+		return b
+	case "PREFACE":
+		return []byte(preface)
+	case "DATA":
+		flags, pad, content := p.parts(w[2:])
+		if pad >= 0 {
+			f.WriteDataPadded(id, flags&xhttp2.FlagDataEndStream != 0, content, make([]byte, pad))
+		} else {
+			f.WriteData(id, flags&xhttp2.FlagDataEndStream != 0, content)
+		}
+	case "HEADERS", "CONTINUATION":
+		p.section(w[0], id, w[2:])
+	case "SETTINGS":
+		if len(w) > 1 && w[1] == "ACK" {
+			f.WriteSettingsAck()
+			break
+		}
+		var settings []xhttp2.Setting
+		for _, s := range w[1:] {
+			var at, value uint32
+			fmt.Sscanf(s, "%d=%d", &at, &value)
+			settings = append(settings, xhttp2.Setting{ID: xhttp2.SettingID(at), Val: value})
+		}
+		f.WriteSettings(settings...)
+	case "PING":
+		var data [8]byte
+		copy(data[:], w[len(w)-1])
+		f.WritePing(w[1] == "ACK", data)
+	case "RST_STREAM":
+		f.WriteRSTStream(id, xhttp2.ErrCode(slices.Index(codeNames[:], w[2])))
+	case "GOAWAY":
+		n, _ := strconv.Atoi(w[1])
+		f.WriteGoAway(uint32(n), xhttp2.ErrCode(slices.Index(codeNames[:], w[2])), nil)
+	case "WINDOW_UPDATE":
+		n, _ := strconv.Atoi(w[2])
+		f.WriteWindowUpdate(id, uint32(n))
+	case "PRIORITY":
+		n, _ := strconv.Atoi(w[2])
+		f.WritePriority(id, xhttp2.PriorityParam{StreamDep: uint32(n)})
+	case "PRIORITY_UPDATE":
+		f.WriteRawFrame(xhttp2.FrameType(framePriorityUpdate), 0, 0, append([]byte{byte(id >> 24), byte(id >> 16), byte(id >> 8), byte(id)}, w[2]...))
+	default:
+		p.t.Fatalf("no such frame: %s", line)
+	}
+	return bytes.Clone(p.encoded.Bytes())
+}
+
+// parts reads flags and content of DATA.
+func (p *play) parts(w []string) (flags xhttp2.Flags, pad int, content []byte) {
+	pad = -1
+	for _, s := range w {
+		switch {
+		case s == "END_STREAM":
+			flags |= xhttp2.FlagDataEndStream
+		case strings.HasPrefix(s, "PAD="):
+			pad, _ = strconv.Atoi(s[4:])
+		case s[0] == 'x':
+			n, _ := strconv.Atoi(s[1:])
+			content = bytes.Repeat([]byte("x"), n)
+		default:
+			text, err := strconv.Unquote(s)
+			if err != nil {
+				p.t.Fatalf("%s: %v", s, err)
+			}
+			content = []byte(text)
+		}
+	}
+	return flags, pad, content
+}
+
+// section writes HEADERS or CONTINUATION.
+func (p *play) section(kind string, id uint32, w []string) {
+	param := xhttp2.HeadersFrameParam{StreamID: id, EndHeaders: true}
+	for _, s := range w {
+		switch {
+		case s == "END_STREAM":
+			param.EndStream = true
+		case s == "MORE":
+			param.EndHeaders = false
+		case strings.HasPrefix(s, "PAD="):
+			n, _ := strconv.Atoi(s[4:])
+			param.PadLength = uint8(n)
+		case strings.HasPrefix(s, "DEP="):
+			n, _ := strconv.Atoi(s[4:])
+			param.Priority = xhttp2.PriorityParam{StreamDep: uint32(n), Weight: 1}
+		default:
+			name, value, _ := strings.Cut(strings.TrimPrefix(s, ":"), "=")
+			if s[0] == ':' {
+				name = ":" + name
+			}
+			if unquoted, err := strconv.Unquote(value); err == nil {
+				value = unquoted
+			}
+			if n, isRun := strings.CutPrefix(value, "x*"); isRun {
+				count, _ := strconv.Atoi(n)
+				value = strings.Repeat("x", count)
+			}
+			p.encoder.WriteField(xhpack.HeaderField{Name: name, Value: value})
+		}
+	}
+	if param.BlockFragment = p.block.Bytes(); kind == "HEADERS" {
+		p.framer.WriteHeaders(param)
+		return
+	}
+	p.framer.WriteContinuation(id, param.EndHeaders, param.BlockFragment)
+}
+
+// words splits a line at spaces outside quotes.
+func words(line string) []string {
+	var w []string
+	quoted, start := false, -1
+	for i := 0; i <= len(line); i++ {
+		switch {
+		case i == len(line) || line[i] == ' ' && !quoted:
+			if start >= 0 {
+				w = append(w, line[start:i])
+			}
+			start = -1
+			continue
+		case line[i] == '"':
+			quoted = !quoted
+		}
+		if start < 0 {
+			start = i
+		}
+	}
+	return w
+}
+
+// does has the owner of a stream do something, in a task; a semicolon stands
+// between several.
+func (p *play) does(line string) error {
+	first, rest, _ := strings.Cut(line, " ")
+	id, err := strconv.Atoi(first)
+	s := p.streams[uint32(id)]
+	if err != nil || s == nil {
+		return fmt.Errorf("no stream %s", first)
+	}
+	p.m.Go(job(func() {
+		for one := range strings.SplitSeq(rest, " ; ") {
+			p.perform(s, id, words(one))
+		}
+	}))
+	return nil
+}
+
+// perform is one thing that the owner does.
+func (p *play) perform(s *Stream, id int, w []string) {
+	n := 0
+	if len(w) > 1 {
+		n, _ = strconv.Atoi(w[1])
+	}
+	switch w[0] {
+	case "respond":
+		r := message.Response{Status: n, ContentLength: -1}
+		last := false
+		for _, f := range w[2:] {
+			if f == "last" {
+				last = true
+			} else if name, value, _ := strings.Cut(f, "="); name == "content-length" {
+				r.ContentLength, _ = strconv.ParseInt(value, 10, 64)
+			} else {
+				r.Fields = append(r.Fields, message.Field{Name: []byte(name), Value: []byte(value), ID: message.Lookup([]byte(name))})
+			}
+		}
+		if err := s.Respond(&r, last); err != nil {
+			p.note("%d respond: %s", id, short(err))
+		}
+	case "write":
+		m, err := s.Write(bytes.Repeat([]byte("y"), n))
+		p.note("%d wrote %d%s", id, m, short(err))
+	case "read":
+		b := make([]byte, max(n, 1<<20))
+		if n > 0 {
+			b = b[:n]
+		}
+		m, err := s.Read(b)
+		if m > 40 {
+			p.note("%d read x%d%s", id, m, short(err))
+		} else {
+			p.note("%d read %q%s", id, b[:m], short(err))
+		}
+	case "end":
+		var trailers message.Fields
+		for _, f := range w[1:] {
+			name, value, _ := strings.Cut(f, "=")
+			trailers = append(trailers, message.Field{Name: []byte(name), Value: []byte(value)})
+		}
+		if err := s.End(trailers); err != nil {
+			p.note("%d end: %s", id, short(err))
+		}
+	case "trailers":
+		line := fmt.Sprintf("%d trailers", id)
+		for _, f := range s.Trailers() {
+			if !f.Drop {
+				line += fmt.Sprintf(" %s=%s", f.Name, f.Value)
+			}
+		}
+		p.note("%s", line)
+	case "close":
+		s.Close()
+	case "reset":
+		s.Reset()
+	case "abort":
+		s.Abort(errAborted)
+	case "idle":
+		s.Idle(job(func() { p.note("%d roused", id) }))
+	case "watch":
+		s.Watch(job(func() { p.note("%d watched", id) }))
+	case "slow":
+		d, _ := time.ParseDuration(w[1])
+		s.OnSlow(d, job(func() { p.note("%d slow", id) }))
+	case "timeout":
+		d, _ := time.ParseDuration(w[1])
+		s.SetReadTimeout(d)
+		s.SetWriteTimeout(d)
+	case "stall":
+		d, _ := time.ParseDuration(w[1])
+		s.SetStall(d)
+	default:
+		p.note("%d cannot %s", id, w[0])
+	}
+}
+
+var errAborted = errors.New("aborted")
+
+// short is an error in few words.
+func short(err error) string {
+	var reset ResetError
+	var fault *Fault
+	switch {
+	case err == nil:
+		return ""
+	case err == io.EOF:
+		return " EOF"
+	case errors.Is(err, os.ErrDeadlineExceeded):
+		return " timeout"
+	case errors.As(err, &reset):
+		return " reset " + Code(reset).String()
+	case errors.As(err, &fault):
+		return " fault " + fault.Code.String()
+	}
+	return " " + err.Error()
+}
+
+// directs is what the test itself does.
+func (p *play) directs(line string) error {
+	w := words(line)
+	switch w[0] {
+	case "hello":
+		p.send(p.frame("PREFACE"))
+		p.send(p.frame("SETTINGS"))
+		p.send(p.frame("SETTINGS ACK"))
+		for _, want := range []string{"SETTINGS 3=10 4=65535 6=4096 9=1 8=1", "WINDOW_UPDATE 983041", "SETTINGS ACK"} {
+			if got := p.take(); got != want {
+				return fmt.Errorf("the server greets with %q, want %q", got, want)
+			}
+		}
+	case "wait":
+		d, err := time.ParseDuration(w[1])
+		<-time.After(d)
+		return err
+	case "drain":
+		p.m.do(p.conn.Drain)
+	case "close":
+		p.m.do(p.conn.Close)
+	case "end":
+		p.m.do(func() { p.wire.in.ended = true })
+	case "holds":
+		n, err := strconv.Atoi(w[1])
+		p.m.do(func() { p.wire.out.holds = n })
+		return err
+	case "repeat": // N times: a frame in which # is a new odd number
+		n, _ := strconv.Atoi(w[1])
+		_, line, _ := strings.Cut(line, w[1]+" ")
+		var all []byte
+		for i := range n {
+			for one := range strings.SplitSeq(strings.ReplaceAll(line, "#", strconv.Itoa(2*i+1)), " ; ") {
+				all = append(all, p.frame(one)...)
+			}
+		}
+		p.send(all)
+	case "skip": // what the server has sent by now
+		for p.take() != "" {
+		}
+	case "count":
+		for c, n := range p.counts {
+			if n > 0 && !strings.Contains(line, fmt.Sprintf("%s %d", Class(c), n)) {
+				return fmt.Errorf("counted %d of %s", n, Class(c))
+			}
+			if n == 0 && strings.Contains(line, Class(c).String()) {
+				return fmt.Errorf("nothing was counted of %s", Class(c))
+			}
+		}
+	case "idle":
+		held := ""
+		p.m.do(func() {
+			if p.wire.idle == nil || p.conn.out.b != nil || p.conn.partial != nil {
+				held = "the connection holds a task or a buffer"
+			}
+		})
+		if held != "" {
+			return errors.New(held)
+		}
+	default:
+		return fmt.Errorf("no such direction")
+	}
+	return nil
+}
+
+// step is one line.
+func (p *play) step(line string) error {
+	p.settle()
+	text := strings.TrimSpace(line[1:])
+	switch line[0] {
+	case '<':
+		p.send(p.frame(text))
+	case '>':
+		if got := p.take(); got != text {
+			return fmt.Errorf("the server sends %q", got)
+		}
+	case '!':
+		return p.does(text)
+	case '.':
+		if len(p.events) == 0 {
+			return fmt.Errorf("nothing happened")
+		}
+		got := p.events[0]
+		if p.events = p.events[1:]; got != text {
+			return fmt.Errorf("what happened was %q", got)
+		}
+	case '*':
+		return p.directs(text)
+	default:
+		return fmt.Errorf("no such line")
+	}
+	return nil
+}
+
+// run plays a transcript; bytes of the client come in pieces of split.
+func run(t *testing.T, text string, split int) {
+	synctest.Test(t, func(t *testing.T) {
+		p := newPlay(t)
+		p.split = split
+		defer p.finish()
+		for i, line := range strings.Split(text, "\n") {
+			if line = strings.TrimSpace(line); line == "" || line[0] == '#' {
+				continue
+			}
+			if err := p.step(line); err != nil {
+				t.Errorf("line %d: %s\n%v", i+1, line, err)
+				return
+			}
+		}
+		if left := p.take(); left != "" {
+			t.Errorf("the server has sent more: %s", left)
+		}
+		if len(p.events) > 0 {
+			t.Errorf("more has happened: %q", p.events)
+		}
+	})
+}
+
+// finish ends what still runs.
+func (p *play) finish() {
+	p.m.do(func() {
+		p.conn.Close()
+		for _, s := range p.streams {
+			s.Close()
+		}
+	})
+	p.m.tasks.Wait()
+}
+
+// transcripts are the files of testdata: "== name" begins one.
+func transcripts(t *testing.T) map[string]string {
+	files, _ := filepath.Glob("testdata/*.txt")
+	if len(files) == 0 {
+		t.Fatal("no transcripts in testdata")
+	}
+	all := map[string]string{}
+	for _, file := range files {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for part := range strings.SplitSeq("\n"+string(text), "\n== ") {
+			if name, body, ok := strings.Cut(part, "\n"); ok && name != "" {
+				all[filepath.Base(file)+"/"+name] = body
+			}
+		}
+	}
+	return all
+}
+
+func TestTranscripts(t *testing.T) {
+	for name, text := range transcripts(t) {
+		t.Run(name, func(t *testing.T) { run(t, text, 0) })
+	}
+}
+
+var _ reactor.Stream = (*Stream)(nil)
