@@ -63,6 +63,10 @@ var loopMetrics = []metric[segment.LoopStats]{
 		func(l *segment.LoopStats) float64 { return count(l.Takeovers) }),
 	counter("sluice_handed_over_connections_total", "Connections that the loop which accepted them gave to another of its worker, since that had clearly fewer.", workerLabels,
 		func(l *segment.LoopStats) float64 { return count(l.HandedOver) }),
+	gauge("sluice_tls_handshakes_in_progress", "Client connections whose TLS handshake is not over. They are in sluice_client_connections too.", workerLabels,
+		func(l *segment.LoopStats) float64 { return level(l.Shaking) }),
+	counter("sluice_tls_resumed_handshakes_total", "TLS handshakes with clients that went on with an earlier session. They are in sluice_tls_handshakes_total too.", workerLabels,
+		func(l *segment.LoopStats) float64 { return count(l.Resumed) }),
 	gauge("sluice_held_requests", "Requests that wait for a permit now, by the worker of their client.", workerLabels,
 		func(l *segment.LoopStats) float64 { return level(l.Held) }),
 	counter("sluice_requests_local_total", "Requests sent to a server of the worker's own NUMA node, each try counted. Servers of no known node are not counted here, nor in the next two.", workerLabels,
@@ -170,6 +174,7 @@ func (c collector) Describe(to chan<- *prometheus.Desc) {
 	describe(to, processMetrics)
 	describe(to, roamMetrics)
 	describeLimits(to)
+	describeTLS(to)
 }
 
 // Collect reads every block once.
@@ -198,6 +203,7 @@ func (c collector) worker(to chan<- prometheus.Metric, w WorkerView, totals *seg
 	collect(to, roamMetrics, c.view.Segment().Worker(w.Index), labels)
 	to <- histogram(descDuration, &totals.Duration, labels)
 	collectHeld(to, totals, labels)
+	collectTLS(to, totals, labels)
 	memory, _ := memoryOf(w.PID) // what is unknown has no line
 	collectMemory(to, w, memory, labels)
 	for class, name := range classNames {

@@ -177,7 +177,7 @@ func TestMetricsAreDescribed(t *testing.T) {
 // Every figure of the layout is shown: a new counter must not be forgotten here.
 func TestEveryFigureHasAMetric(t *testing.T) {
 	const (
-		notInTables = 6 // Status, Refused, Shed, ProxyHeaders and the two histograms have descriptions of their own
+		notInTables = 8 // Status, Refused, Shed, ProxyHeaders, Handshakes, Shunned and the two histograms have descriptions of their own
 		within      = 2 // Crossings is one field, and three figures
 	)
 	if got, want := len(loopMetrics)+notInTables-within, fieldsOf[segment.LoopStats](); got != want {

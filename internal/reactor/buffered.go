@@ -1,15 +1,40 @@
 package reactor
 
+import (
+	"net"
+	"sync"
+
+	"golang.org/x/sys/unix"
+)
+
 // Buffered is a Conn for use under crypto/tls, whose Conn holds a mutex while it
 // writes: if that write parked, a second task that came to the mutex would stop
 // the whole loop. So Write only gathers, and Flush, called when tls holds
-// nothing, sends and may park.
+// nothing, sends and may park. What is gathered lies in a borrowed buffer: there
+// is none while nothing is.
 type Buffered struct {
 	*Conn
-	gathered []byte // not yet sent
-	spare    []byte // the other buffer, while one is being sent
+	gathered *gather // not yet sent; nil: nothing is
 	flushing bool
 	broken   error // of the flush that failed: a part of the stream is missing
+}
+
+// gather is bytes to be sent.
+type gather struct{ b []byte }
+
+const (
+	gatherBytes = 68 << 10 // four records of 16 KiB and what frames them
+	keptGather  = 2 * gatherBytes
+)
+
+// gathers are spare buffers. What was in them had been encrypted.
+var gathers = sync.Pool{New: func() any { return &gather{make([]byte, 0, gatherBytes)} }}
+
+func putGather(g *gather) {
+	if cap(g.b) <= keptGather {
+		g.b = g.b[:0]
+		gathers.Put(g)
+	}
 }
 
 // Buffer wraps c.
@@ -22,8 +47,13 @@ func (b *Buffered) Write(p []byte) (int, error) {
 		return 0, b.failure
 	case b.broken != nil:
 		return 0, b.broken
+	case b.closed:
+		return 0, net.ErrClosed
 	}
-	b.gathered = append(b.gathered, p...)
+	if b.gathered == nil {
+		b.gathered = gathers.Get().(*gather)
+	}
+	b.gathered.b = append(b.gathered.b, p...)
 	return len(p), nil
 }
 
@@ -37,7 +67,12 @@ func (b *Buffered) Read(p []byte) (int, error) {
 
 // Pending is how many bytes wait for Flush: who writes much flushes when it
 // grows past what one wants to hold.
-func (b *Buffered) Pending() int { return len(b.gathered) }
+func (b *Buffered) Pending() int {
+	if b.gathered == nil {
+		return 0
+	}
+	return len(b.gathered.b)
+}
 
 // Flush sends what was gathered. If another task is flushing, that one sends it.
 func (b *Buffered) Flush() error {
@@ -46,11 +81,44 @@ func (b *Buffered) Flush() error {
 	}
 	b.flushing = true
 	defer func() { b.flushing = false }()
-	for b.broken == nil && len(b.gathered) > 0 {
+	for b.broken == nil && b.gathered != nil {
 		out := b.gathered
-		b.gathered = b.spare[:0]
-		_, b.broken = b.Conn.Write(out)
-		b.spare = out
+		b.gathered = nil
+		_, b.broken = b.Conn.Write(out.b)
+		putGather(out)
 	}
 	return b.broken
+}
+
+// Push sends what the kernel takes at once of what was gathered, and keeps the
+// rest for Flush. It never parks.
+func (b *Buffered) Push() {
+	if b.gathered == nil || b.flushing || b.broken != nil || b.failure != nil || b.closed || !b.writable {
+		return
+	}
+	g := b.gathered
+	n, e := send(b.fd, g.b)
+	switch {
+	case e == unix.EAGAIN:
+		b.writable = false
+	case e == unix.EINTR:
+	case e != 0:
+		b.broken = opError("write", e)
+	default:
+		g.b = g.b[:copy(g.b, g.b[n:])]
+	}
+	if len(g.b) == 0 {
+		b.gathered = nil
+		putGather(g)
+	}
+}
+
+// Close closes the connection and gives back what was gathered.
+func (b *Buffered) Close() error {
+	err := b.Conn.Close()
+	if g := b.gathered; g != nil && !b.flushing {
+		b.gathered = nil
+		putGather(g)
+	}
+	return err
 }

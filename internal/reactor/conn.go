@@ -1,6 +1,7 @@
 package reactor
 
 import (
+	"errors"
 	"io"
 	"net"
 	"net/netip"
@@ -123,6 +124,24 @@ func (c *Conn) Read(p []byte) (int, error) {
 		if err := c.Await(); err != nil {
 			return 0, err
 		}
+		if n, err := c.TryRead(p); err != ErrWait {
+			return n, err
+		}
+	}
+}
+
+// ErrWait is TryRead's when the socket has nothing.
+var ErrWait = errors.New("nothing has come yet")
+
+// TryRead is Read that does not wait for the peer. It may run outside a task.
+func (c *Conn) TryRead(p []byte) (int, error) {
+	switch {
+	case c.closed:
+		return 0, net.ErrClosed
+	case c.failure != nil:
+		return 0, c.failure
+	}
+	for c.readable {
 		n, e := recv(c.fd, p)
 		switch {
 		case e == 0 && n > 0:
@@ -144,6 +163,7 @@ func (c *Conn) Read(p []byte) (int, error) {
 			return 0, io.EOF
 		}
 	}
+	return 0, ErrWait
 }
 
 // Await implements Stream.
@@ -157,7 +177,7 @@ func (c *Conn) Await() error {
 		case c.readable:
 			c.slowBy = 0
 			return nil
-		case c.readBy != 0 && c.loop.now >= c.readBy:
+		case c.Late():
 			c.slowBy = 0
 			return os.ErrDeadlineExceeded
 		}
@@ -175,9 +195,15 @@ func (c *Conn) Ready() bool { return c.readable || c.closed || c.failure != nil 
 // of no use.
 func (c *Conn) Ended() bool { return c.ended || c.closed || c.failure != nil }
 
+// Late reports whether the read deadline has passed.
+func (c *Conn) Late() bool { return c.readBy != 0 && c.loop.now >= c.readBy }
+
+// Start runs job in a new task of the connection's loop.
+func (c *Conn) Start(job Job) { c.loop.Go(job) }
+
 // Idle implements Stream.
 func (c *Conn) Idle(job Job) bool {
-	late := c.readBy != 0 && c.loop.now >= c.readBy // its timer has fired, and will not again
+	late := c.Late() // its timer has fired, and will not again
 	if job != nil && (late || c.Ready()) {
 		c.loop.Go(job)
 		return true
@@ -188,8 +214,7 @@ func (c *Conn) Idle(job Job) bool {
 
 // Watch implements Stream.
 func (c *Conn) Watch(job Job) bool {
-	late := c.readBy != 0 && c.loop.now >= c.readBy
-	if job != nil && (late || c.Ended()) {
+	if job != nil && (c.Late() || c.Ended()) {
 		c.loop.Go(job)
 		return true
 	}

@@ -115,6 +115,10 @@ type LoopStats struct {
 	Shed         [ShedCount]Counter   // connections refused at once because Sluice itself had too much to do, by cause
 	Crossings    Crossings            // requests sent to servers, each try counted, by where the server is
 	HandedOver   Counter              // connections accepted here and given to a sibling loop, which had fewer; they are in its Accepted
+	Shaking      Gauge                // of Connections, the ones whose TLS handshake is not over
+	Handshakes   [TLSVersions]Counter // TLS handshakes with clients, by version
+	Resumed      Counter              // of these, the ones that went on with an earlier session
+	Shunned      [ShunCount]Counter   // TLS handshakes with clients that failed, by cause
 	Duration     Histogram            // request head complete to last response byte handed to the kernel
 	Wait         Histogram            // time held, of all requests that were held, however it ended
 
@@ -148,6 +152,39 @@ const (
 
 // ProxyHeaderNames are the label values of sluice_proxy_headers_total.
 var ProxyHeaderNames = [ProxyHeaderCount]string{"taken", "untrusted", "invalid", "missing"}
+
+// Versions of TLS, as LoopStats.Handshakes counts them, and their names.
+const (
+	TLS12 = iota
+	TLS13
+	TLSVersions
+)
+
+// TLSNames are the label values of sluice_tls_handshakes_total.
+var TLSNames = [TLSVersions]string{"1.2", "1.3"}
+
+// Shun says why a TLS handshake failed. Names are in ShunNames.
+type Shun uint8
+
+const (
+	ShunOther       Shun = iota
+	ShunTimeout          // it took too long
+	ShunGone             // the peer went away
+	ShunHTTP             // it speaks HTTP without TLS
+	ShunNotTLS           // it speaks something else
+	ShunVersion          // no version in common
+	ShunParameters       // no cipher, key exchange or signature in common
+	ShunProtocol         // no application protocol in common (ALPN)
+	ShunName             // no certificate for that name
+	ShunCertificate      // the peer's certificate is missing, or not good
+	ShunRefused          // the peer refused: mostly our certificate
+	ShunCount
+)
+
+// ShunNames are the label values of sluice_tls_handshake_failures_total, and the log's.
+var ShunNames = [ShunCount]string{
+	"other", "timeout", "gone", "plain_http", "not_tls", "version", "parameters", "alpn", "name", "certificate", "refused",
+}
 
 // Reason says why Sluice itself answered. Names are in ReasonNames.
 type Reason uint8

@@ -34,7 +34,7 @@ var arrows = []row{
 	{"internal/supervisor", to("admin", "admission/limit", "admission/regulator", "affinity", "config", "homes", "placement", "segment", "spec", "tlsterm/keyring", "topology"), "processes and sockets: no traffic"},
 	{"internal/admin", to("config", "process", "segment", "spec"), "what an operator sees: reads the segment, knows no worker"},
 
-	{"internal/worker", to("accesslog", "admission", "affinity", "affinity/spread", "config", "proxy", "proxyproto", "reactor", "segment", "spec", "tlsterm", "upstream"), "the only one that knows all of traffic"},
+	{"internal/worker", to("accesslog", "admission", "affinity", "affinity/spread", "config", "proxy", "proxyproto", "reactor", "segment", "spec", "tlsconn", "tlsterm", "upstream"), "the only one that knows all of traffic"},
 	{"internal/proxy", to("accesslog", "admission", "admission/gate", "admission/queue", "config", "http1", "message", "reactor", "route", "segment", "tunnel", "upstream"), "one exchange: the numbered steps"},
 	{"internal/admission", to("admission/gate", "admission/queue", "segment", "upstream"), "who may go to which server now: knows no message"},
 	{"internal/upstream", to("config", "reactor", "segment"), "servers and their connections: bytes, no messages"},
@@ -46,6 +46,7 @@ var arrows = []row{
 	{"internal/http2/hpack", to("message"), "a codec: blocks of one connection, no frames"},
 	{"internal/proxyproto", nil, "a codec: touches no connection"},
 	{"internal/message", nil, "the one message form"},
+	{"internal/tlsconn", to("reactor", "segment"), "a connection over TLS: told how by a tls.Config, logs nothing"},
 	{"internal/reactor", nil, "loops and tasks: no HTTP, no counters of Sluice's"},
 
 	{"internal/homes", to("config", "process", "segment", "topology"), "on which node servers run: reads proc, meets no request"},

@@ -25,7 +25,7 @@ type entrance struct {
 
 // newEntrance is that of the listening socket fd.
 func newEntrance(s *spec.Spec, ln spec.Listener, fd int, terminator *tlsterm.Terminator) *entrance {
-	e := &entrance{http: &proxy.Listener{Name: ln.Name, Port: []byte(portOf(fd, ln.Address))}, tls: terminator}
+	e := &entrance{http: &proxy.Listener{Name: ln.Name, Port: []byte(portOf(fd, ln.Address)), Secure: terminator != nil}, tls: terminator}
 	i := slices.IndexFunc(s.Config.Listeners, func(l config.Listener) bool { return l.Name == ln.Name })
 	if i >= 0 && s.Config.Listeners[i].ProxyProtocol == config.ProxyOn {
 		e.header, e.trust, e.patience = true, s.Config.Trust, time.Duration(s.Config.Timeouts.Header)
@@ -50,13 +50,18 @@ func (l *lane) enter(c *reactor.Conn, as *entrance) {
 }
 
 // begin serves a connection on which nothing of the protocol has been read, and
-// whose client is at peer. Loop only.
+// whose client is at peer; with TLS, once hands are shaken. Loop only.
 func (l *lane) begin(c *reactor.Conn, peer netip.AddrPort, as *entrance) {
 	if as.tls != nil {
-		c.Close()
+		l.shake(c, peer, as)
 		return
 	}
-	l.proxy.Serve(c, peer, as.http)
+	l.serve(c, peer, as)
+}
+
+// serve has a client's requests answered. Loop only.
+func (l *lane) serve(conn reactor.Stream, peer netip.AddrPort, as *entrance) {
+	l.proxy.Serve(conn, peer, as.http)
 	if l.draining {
 		l.proxy.Drain() // as the others, it may be idle for a moment only
 	}

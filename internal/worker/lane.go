@@ -37,6 +37,9 @@ type lane struct {
 	listeners  map[int]*listening     // by descriptor
 	draining   bool
 
+	silent   map[*handshake]struct{} // TLS clients that have said nothing yet
+	shakings map[string]*shakings    // by listener
+
 	siblings []*lane      // all of the worker, this one too; immutable
 	unlooked int          // connections to come before the next look at them
 	arriving atomic.Int64 // connections that siblings have handed over, and that are not here yet; any goroutine
@@ -51,7 +54,10 @@ type listening struct {
 
 // newLane makes loop i of the worker that s describes.
 func newLane(shared *segment.Segment, office *admission.Office, s *spec.Spec, i int) (*lane, error) {
-	l := &lane{index: i, stats: shared.Loop(s.Worker, i), listeners: map[int]*listening{}, greetings: map[*greeting]struct{}{}}
+	l := &lane{
+		index: i, stats: shared.Loop(s.Worker, i), listeners: map[int]*listening{},
+		greetings: map[*greeting]struct{}{}, silent: map[*handshake]struct{}{}, shakings: map[string]*shakings{},
+	}
 	options := reactor.Options{Observe: l.observe, Panicked: l.panicked, Pin: func() { l.settle(s) }}
 	var err error
 	if l.loop, err = reactor.New(options); err != nil {
@@ -163,6 +169,9 @@ func (l *lane) drain() {
 	}
 	for g := range l.greetings {
 		g.wait(drainGrace)
+	}
+	for h := range l.silent {
+		h.hurry()
 	}
 	l.proxy.Drain()
 }

@@ -27,7 +27,8 @@ type house struct {
 	shared  *segment.Segment
 	traffic *traffic
 	cfg     *config.Config
-	sockets [][]int  // by listener, by loop
+	sockets [][]int // by listener, by loop
+	keys    *spec.Keys
 	at      []string // addresses of the first listener, by loop
 }
 
@@ -88,7 +89,7 @@ func (h *house) open() (addresses []string) {
 
 // apply gives the traffic its configuration anew, as a reload does.
 func (h *house) apply() error {
-	s := &spec.Spec{Loops: loops, Config: h.cfg, Bells: []int{h.bell}}
+	s := &spec.Spec{Loops: loops, Config: h.cfg, Keys: h.keys, Bells: []int{h.bell}}
 	for i, fds := range h.sockets {
 		s.Listeners = append(s.Listeners, spec.Listener{Name: fmt.Sprintf("listener %d", i), Sockets: fds})
 	}

@@ -1,0 +1,142 @@
+package tlsconn
+
+import (
+	"bytes"
+	"errors"
+	"io"
+	"math/rand/v2"
+	"net"
+	"os"
+	"testing"
+	"time"
+)
+
+// random is n bytes that are the same in each run.
+func random(n int) []byte {
+	b := make([]byte, n)
+	rand.NewChaCha8([32]byte{1}).Read(b)
+	return b
+}
+
+func TestEcho(t *testing.T) {
+	each(t, func(t *testing.T, version uint16) {
+		l := startLoop(t)
+		s, peer, _ := meet(t, l, version)
+		served := spawn(l, func() {
+			p := make([]byte, 100)
+			for {
+				n, err := s.Read(p)
+				if err != nil {
+					if err != io.EOF {
+						t.Errorf("read: %v", err)
+					}
+					s.Close()
+					return
+				}
+				if _, err := s.Write(p[:n]); err != nil {
+					t.Errorf("write: %v", err)
+				}
+			}
+		})
+		for _, word := range []string{"one", "two", string(random(50_000))} {
+			got := make([]byte, len(word))
+			go io.WriteString(peer, word)
+			if _, err := io.ReadFull(peer, got); err != nil || string(got) != word {
+				t.Fatalf("%d bytes did not come back: %v", len(word), err)
+			}
+		}
+		peer.CloseWrite()
+		if n, err := peer.Read(make([]byte, 1)); n != 0 || err != io.EOF {
+			t.Errorf("the peer reads %d, %v; want the end", n, err)
+		}
+		await(t, "the session ends", served)
+	})
+}
+
+// Much goes both ways at once, through small socket buffers, while both ends only
+// read once they have written all: nobody may wait for the other inside crypto/tls.
+func TestBothWaysAtOnce(t *testing.T) {
+	const size = 3 << 20
+	each(t, func(t *testing.T, version uint16) {
+		l := startLoop(t)
+		s, peer, far := meet(t, l, version)
+		far.SetReadBuffer(32 << 10)
+		far.SetWriteBuffer(32 << 10)
+		up, down := random(size), random(size+1)
+		written := spawn(l, func() {
+			if n, err := s.Write(down); n != len(down) || err != nil {
+				t.Errorf("wrote %d, %v", n, err)
+			}
+		})
+		read := spawn(l, func() {
+			got := make([]byte, size)
+			if _, err := io.ReadFull(s, got); err != nil || !bytes.Equal(got, up) {
+				t.Errorf("what the peer sent did not come: %v", err)
+			}
+		})
+		go peer.Write(up)
+		got := make([]byte, len(down))
+		if _, err := io.ReadFull(peer, got); err != nil || !bytes.Equal(got, down) {
+			t.Errorf("the peer did not get what was written: %v", err)
+		}
+		await(t, "the writer ends", written)
+		await(t, "the reader ends", read)
+		inTask(t, l, func() { s.Close() })
+	})
+}
+
+// A stream that ends without close_notify has been cut.
+func TestEnds(t *testing.T) {
+	for _, tc := range []struct {
+		name string
+		end  func(peer interface{ CloseWrite() error }, far *net.TCPConn)
+		want error
+	}{
+		{"close_notify", func(peer interface{ CloseWrite() error }, _ *net.TCPConn) { peer.CloseWrite() }, io.EOF},
+		{"close_notify and FIN", func(peer interface{ CloseWrite() error }, far *net.TCPConn) { peer.CloseWrite(); far.CloseWrite() }, io.EOF},
+		{"FIN alone", func(_ interface{ CloseWrite() error }, far *net.TCPConn) { far.CloseWrite() }, io.ErrUnexpectedEOF},
+		{"FIN within a record", func(_ interface{ CloseWrite() error }, far *net.TCPConn) {
+			far.Write([]byte{23, 3, 3, 0, 100, 1, 2, 3})
+			far.CloseWrite()
+		}, io.ErrUnexpectedEOF},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			each(t, func(t *testing.T, version uint16) {
+				l := startLoop(t)
+				s, peer, far := meet(t, l, version)
+				peer.Write([]byte("last words"))
+				tc.end(peer, far)
+				inTask(t, l, func() {
+					all, err := io.ReadAll(s)
+					if string(all) != "last words" || err != tc.want && !(err == nil && tc.want == io.EOF) {
+						t.Errorf("read %q, %v; want %v", all, err, tc.want)
+					}
+					if _, err := s.Read(make([]byte, 1)); err != tc.want {
+						t.Errorf("a later read says %v", err)
+					}
+					if !s.Ready() || s.Await() != nil || !s.Ended() {
+						t.Error("it seems not to have ended")
+					}
+					s.Close()
+				})
+			})
+		})
+	}
+}
+
+func TestReadDeadline(t *testing.T) {
+	l := startLoop(t)
+	s, peer, far := meet(t, l, 0)
+	far.Write([]byte{23, 3, 3})
+	inTask(t, l, func() {
+		s.SetReadTimeout(time.Millisecond)
+		if _, err := s.Read(make([]byte, 1)); !errors.Is(err, os.ErrDeadlineExceeded) {
+			t.Errorf("read: %v", err)
+		}
+		if err := s.Await(); !errors.Is(err, os.ErrDeadlineExceeded) {
+			t.Errorf("await: %v", err)
+		}
+		s.Close()
+	})
+	_ = peer
+}

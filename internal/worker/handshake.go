@@ -1,0 +1,194 @@
+package worker
+
+import (
+	"crypto/tls"
+	"log/slog"
+	"net/netip"
+	"time"
+
+	"sluice/internal/reactor"
+	"sluice/internal/segment"
+	"sluice/internal/tlsconn"
+)
+
+const (
+	// mostShaking is how many handshakes of a listener a loop has in progress at once
+	// if the configuration sets no limit: each holds a task and some 50 KiB.
+	mostShaking = 1000
+	// farewell is how long what a client still sends is thrown away after its
+	// handshake has failed, so that it can read why.
+	farewell = time.Second
+)
+
+// handshake is a client's connection from accept to the end of its TLS handshake. It
+// has no task before the client speaks, nor while others are as many as may be. Loop
+// only.
+type handshake struct {
+	lane     *lane
+	conn     *reactor.Conn
+	peer     netip.AddrPort
+	as       *entrance
+	admitted bool // it has one of the places
+	queued   bool // it waits for one
+}
+
+// shakings are the handshakes of one listener on one loop. Loop only.
+type shakings struct {
+	now     int          // that have a place
+	waiting []*handshake // first come, first served; those that are no longer queued are passed over
+}
+
+// shake has a new connection's client shake hands before it is served. Loop only.
+func (l *lane) shake(c *reactor.Conn, peer netip.AddrPort, as *entrance) {
+	h := &handshake{lane: l, conn: c, peer: peer, as: as}
+	l.stats.Connections.Inc()
+	l.stats.Shaking.Inc()
+	l.silent[h] = struct{}{}
+	within := as.tls.Handshake()
+	c.SetReadTimeout(within)
+	c.SetWriteTimeout(within)
+	if l.draining {
+		h.hurry()
+	}
+	c.Idle(h)
+}
+
+// hurry gives a client that has said nothing yet little time.
+func (h *handshake) hurry() { h.conn.SetReadTimeout(min(drainGrace, h.as.tls.Handshake())) }
+
+// end is the end of the handshake. Whom the connection goes to has counted it again
+// by then, lest a drain believes that all are gone.
+func (h *handshake) end() {
+	h.lane.stats.Shaking.Dec()
+	h.lane.stats.Connections.Dec()
+}
+
+// Run begins the handshake: the client has spoken, or gone, or its time is over.
+func (h *handshake) Run() {
+	l := h.lane
+	delete(l.silent, h)
+	all := l.shakings[h.as.http.Name]
+	if all == nil {
+		all = &shakings{}
+		l.shakings[h.as.http.Name] = all
+	}
+	if !h.admitted && all.now >= l.shakingLimit(h.as) {
+		h.queued = true
+		all.waiting = append(all.waiting, h)
+		h.conn.Watch((*impatient)(h))
+		return
+	}
+	if !h.admitted {
+		h.admitted = true
+		all.now++
+	}
+	h.perform()
+	all.leave(l)
+}
+
+// impatient is a handshake in the queue whose connection has ended, or whose time is
+// over.
+type impatient handshake
+
+// Run gives up, unless it has just got its place.
+func (i *impatient) Run() {
+	if h := (*handshake)(i); h.queued {
+		h.queued = false
+		h.fail(h.conn.Await())
+	}
+}
+
+// leave gives a place that has come free to who has waited longest.
+func (s *shakings) leave(l *lane) {
+	s.now--
+	for len(s.waiting) > 0 {
+		h := s.waiting[0]
+		s.waiting[0] = nil
+		s.waiting = s.waiting[1:]
+		if h.queued {
+			h.queued, h.admitted = false, true
+			s.now++
+			h.conn.Watch(nil)
+			l.loop.Go(h)
+			return
+		}
+	}
+}
+
+// shakingLimit is how many handshakes of a listener this loop may have in progress.
+func (l *lane) shakingLimit(as *entrance) int {
+	if most := as.tls.Handshakes(); most > 0 {
+		return max(1, most/len(l.siblings))
+	}
+	return mostShaking
+}
+
+// perform shakes hands and has the client served.
+func (h *handshake) perform() {
+	stream := tlsconn.Server(h.conn, h.as.tls.Config())
+	if err := stream.Handshake(); err != nil {
+		h.refuse(stream, err)
+		return
+	}
+	l := h.lane
+	state := stream.ConnectionState()
+	l.stats.Handshakes[versionIndex(state.Version)].Inc()
+	if state.DidResume {
+		l.stats.Resumed.Inc()
+	}
+	stream.SetWriteTimeout(0)
+	l.serve(stream, h.peer, h.as)
+	h.end()
+}
+
+func versionIndex(version uint16) int {
+	if version == tls.VersionTLS13 {
+		return segment.TLS13
+	}
+	return segment.TLS12
+}
+
+// notTLS answers a client that speaks HTTP where TLS is spoken.
+const notTLS = "HTTP/1.1 400 Bad Request\r\nContent-Type: text/plain; charset=utf-8\r\nConnection: close\r\nContent-Length: 49\r\n\r\n" +
+	"This port speaks HTTPS, and was sent plain HTTP.\n"
+
+// refuse ends a connection whose handshake has failed.
+func (h *handshake) refuse(stream *tlsconn.Stream, err error) {
+	switch h.count(err) {
+	case segment.ShunHTTP:
+		h.conn.Write([]byte(notTLS))
+		h.conn.Linger(farewell)
+	case segment.ShunTimeout, segment.ShunGone:
+		stream.Close()
+	default:
+		stream.Linger(farewell)
+	}
+}
+
+// fail ends a connection whose handshake never began.
+func (h *handshake) fail(err error) {
+	h.count(err)
+	h.conn.Close()
+}
+
+// count notes a failure. It says nothing louder, since any client can bring it about.
+func (h *handshake) count(err error) segment.Shun {
+	l := h.lane
+	cause := segment.ShunGone
+	if err != nil {
+		cause = tlsconn.CauseOf(err)
+	}
+	h.end()
+	l.stats.Accepted.Inc()
+	l.stats.Shunned[cause].Inc()
+	slog.Debug("a TLS handshake failed", "listener", h.as.http.Name, "client", h.peer, "cause", segment.ShunNames[cause], "error", err)
+	return cause
+}
+
+// Abandon closes the connection when the handshake has panicked.
+func (h *handshake) Abandon() {
+	l := h.lane
+	h.conn.Close()
+	h.end()
+	l.shakings[h.as.http.Name].leave(l)
+}
