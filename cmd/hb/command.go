@@ -26,6 +26,8 @@ const long = `hb loads an HTTP server and says how it bore it.
   hb --rate 5000 --users 200 URL                     5000 requests/s, come what may
   hb --users 10..250 --step 10 --every 10s --picture ramp.svg URL
   hb --fail-if 'p99>200ms' --fail-if 'errors>0.1%' URL
+  hb --http2 --users 64 --streams 8 https://host/    8 requests at once on each connection
+  hb --no-keep-alive --resume off https://host/      full TLS handshakes
 
 A TARGET is [WEIGHT] [METHOD] URL [@FILE], like "3 POST http://host/orders @order.json";
 the file is the body. With several targets, each is chosen as often as its weight says.
@@ -34,6 +36,10 @@ With --rate, response times count from when a request was due, not from when a
 user was free to send it: a server that stalls is charged for all who would have
 come meanwhile. A request without an answer, or with a status of 400 or more, is an
 error; response times are those of the others.
+
+HTTP/2 is spoken only with --http2: a measurement shall not depend on what a server
+prefers. There, a user has --streams requests under way over one connection. What a
+server that closes a connection (GOAWAY) has not begun to work on is sent once more.
 
 Exit codes: 0, 1 could not run, 2 wrong usage, 3 a threshold was met.`
 

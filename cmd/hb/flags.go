@@ -27,8 +27,10 @@ type flags struct {
 
 	targets, method, body, auth, connect string
 	fields                               []string
-	noKeepAlive, cookies, insecure       bool
+	noKeepAlive, cookies                 bool
 	timeout, connectTimeout              time.Duration
+
+	wire wireFlags
 
 	json, csv, hdr string
 	pictures       []string
@@ -57,10 +59,11 @@ func (f *flags) define(c *cobra.Command) {
 	s.StringVar(&f.auth, "auth", "", "NAME:PASSWORD for basic authentication")
 	s.BoolVar(&f.cookies, "cookies", false, "each user keeps the cookies it gets")
 	s.BoolVar(&f.noKeepAlive, "no-keep-alive", false, "a new connection for each request")
-	s.BoolVar(&f.insecure, "insecure", false, "accept any certificate")
 	s.StringVar(&f.connect, "connect", "", "HOST:PORT to connect to, whatever the URL says")
 	s.DurationVar(&f.timeout, "timeout", 30*time.Second, "for an answer")
 	s.DurationVar(&f.connectTimeout, "connect-timeout", 5*time.Second, "for a connection and its TLS handshake")
+
+	f.wire.define(c)
 
 	s.StringArrayVar(&f.failIf, "fail-if", nil, "threshold like p99>2s, errors>0.1%, rps<1000; repeatable")
 	s.StringVar(&f.json, "json", "", "write the result as JSON to this file (-: stdout, instead of the text)")
@@ -74,7 +77,7 @@ func (f *flags) define(c *cobra.Command) {
 func (f *flags) plan(args []string) (*plan.Plan, error) {
 	p := &plan.Plan{
 		WarmUp: f.warmUp, Requests: f.requests, Seed: f.seed,
-		KeepAlive: !f.noKeepAlive, Cookies: f.cookies, Insecure: f.insecure, Connect: f.connect,
+		KeepAlive: !f.noKeepAlive, Cookies: f.cookies, Connect: f.connect,
 		Timeout: f.timeout, ConnectTimeout: f.connectTimeout,
 	}
 	if p.Seed == 0 {
@@ -82,6 +85,9 @@ func (f *flags) plan(args []string) (*plan.Plan, error) {
 	}
 	var err error
 	if p.Targets, err = f.readTargets(args); err != nil {
+		return nil, err
+	}
+	if err = f.wire.plan(p); err != nil {
 		return nil, err
 	}
 	if p.Stages, err = f.stages(); err != nil {

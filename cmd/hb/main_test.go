@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"io"
-	"log"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -53,6 +52,21 @@ func TestUsage(t *testing.T) {
 		{"--header x a", 2, `write a header field as "Name: value"`},
 		{"--body /none a", 2, "open /none: no such file"},
 		{"--file /none", 2, "open /none: no such file"},
+		{"--http1 --http2 a", 2, "only one of --http1 and --http2"},
+		{"--streams 2 a", 2, "--streams needs --http2"},
+		{"--http2 --streams 0 a", 2, "--streams is from 1 to 1000"},
+		{"--http2 --streams 1001 a", 2, "--streams is from 1 to 1000"},
+		{"--http2 -m 2 --no-keep-alive a", 2, "leave --streams out"},
+		{"--http2 --header Upgrade:x a", 2, "HTTP/2 has no field Upgrade"},
+		{"--cert a.pem a", 2, "--cert and --key belong together"},
+		{"--tls-min 1.4 a", 2, `--tls-min "1.4": write a version of TLS from 1.0 to 1.3`},
+		{"--tls-max 3 a", 2, `--tls-max "3": write a version`},
+		{"--tls-min 1.3 --tls-max 1.2 a", 2, "--tls-min 1.3 is above --tls-max 1.2"},
+		{"--curves P-256,P-1 a", 2, "there are X25519MLKEM768, "},
+		{"--resume maybe a", 2, "write on or off"},
+		{"--cacert /none https://127.0.0.1/", 1, "open /none: no such file"},
+		{"--cacert /dev/null https://127.0.0.1/", 1, "no certificate in it"},
+		{"--cert /none --key /none https://127.0.0.1/", 1, "the client's certificate /none with key /none"},
 		{"--json /none/a a", 1, "open /none/a: no such file"},
 		{"--connect nowhere a", 1, "missing port in address"},
 	} {
@@ -131,26 +145,6 @@ func TestRequests(t *testing.T) {
 		"--fail-if", "4xx>2", "--fail-if", "errors>2", "http://shop.example/orders @"+file)
 	if code != 0 || wrong.Load() != nil || strings.Count(stdout, "\n") != 2 {
 		t.Errorf("exit code %d; the server got %v\n%s%s", code, wrong.Load(), stdout, stderr)
-	}
-}
-
-func TestHTTPS(t *testing.T) {
-	server := httptest.NewUnstartedServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
-	server.Config.ErrorLog = log.New(io.Discard, "", 0)
-	server.StartTLS()
-	defer server.Close()
-	for _, c := range []struct {
-		flag, want string
-	}{
-		{"--insecure", "Good answers:           6\n"},
-		{"--insecure --no-keep-alive", "Connections opened:     6, "},
-		{"--cookies", "  TLS:                  6\n"}, // nobody vouches for the certificate
-	} {
-		// A slow machine takes seconds to find that nobody vouches for a certificate.
-		args := append(strings.Fields(c.flag), "--connect-timeout", "60s", "-n", "6", "-u", "2", server.URL)
-		if code, stdout, stderr := command(args...); code != 0 || !strings.Contains(stdout, c.want) {
-			t.Errorf("%s: exit code %d, no %q in\n%s%s", c.flag, code, c.want, stdout, stderr)
-		}
 	}
 }
 

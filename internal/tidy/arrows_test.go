@@ -28,7 +28,8 @@ var arrows = []row{
 	{"cmd/hb/verdict", []string{"cmd/hb/client", "cmd/hb/measure"}, "judges a result: knows no run"},
 	{"cmd/hb/measure", []string{"cmd/hb/client", "cmd/hb/plan"}, "counts and times, by the stages of a plan"},
 	{"cmd/hb/plan", []string{"cmd/hb/client"}, "words to a plan: opens nothing"},
-	{"cmd/hb/client", nil, "one virtual client"},
+	{"cmd/hb/client", []string{"cmd/hb/frame"}, "one virtual client"},
+	{"cmd/hb/frame", nil, "frames as bytes: no connection, no state"},
 
 	{"internal/demo", to("affinity", "config", "placement", "topology"), "app workers on their nodes, and a configuration for them"},
 	{"internal/supervisor", to("admin", "admission/limit", "admission/regulator", "affinity", "config", "homes", "placement", "segment", "spec", "tlsterm/keyring", "topology"), "processes and sockets: no traffic"},

@@ -18,6 +18,7 @@ type permit struct {
 // dependencies are the modules that code here imports, tests included. Another
 // needs a reason that is worth its upkeep; the commit that adds it says so.
 var dependencies = map[string]permit{
+	"golang.org/x/net":                        {"HPACK for the load generator; its frames in tests, as a peer that is not ours", []string{"cmd/hb"}},
 	"golang.org/x/sys":                        {"system calls and constants that package syscall is frozen without", nil},
 	"golang.org/x/net":                        {"another's HTTP/2, which ours is compared with", []string{"tests"}},
 	"go.yaml.in/yaml/v3":                      {"YAML nodes that know their line, for faults that say where", to("config")},

@@ -1,13 +1,19 @@
-// Package client is one virtual client: it sends HTTP/1.1 requests, one after
-// another, over connections that it keeps, and says how long each part took.
+// Package client is one virtual client: it sends requests over connections that it
+// keeps, and says how long each part took. In HTTP/1.1 they go one after another;
+// in HTTP/2 several goroutines may ask at once, and share one connection.
 //
 // It is made for load, so it reads of an answer what framing needs and throws the
-// rest away, and on a warm connection it allocates nothing.
+// rest away, and on a warm connection of HTTP/1.1 it allocates nothing.
 //
 //	client.go    Do: one request and its answer, over a kept or a new connection
-//	link.go      a connection: dialling, time-outs
+//	connect.go   dialling, the TLS handshake
+//	link.go      HTTP/1.1: a connection and its time-outs
 //	request.go   the bytes that are sent
 //	answer.go    the bytes that come back
+//	share.go     HTTP/2: which connection a request goes by
+//	h2.go        a connection: the life of a stream, from request to answer
+//	h2out.go     what is sent: blocks of fields, content, windows
+//	h2in.go      what comes back: frames
 //	cookies.go   what the server asked this client to remember
 //	failure.go   why there was no answer, by kind
 package client
@@ -24,10 +30,24 @@ import (
 // DialFunc opens a connection to an address of the form host:port.
 type DialFunc func(ctx context.Context, address string) (net.Conn, error)
 
+// Protocol is what a client speaks.
+type Protocol int
+
+// The protocols.
+const (
+	HTTP1 Protocol = iota // the zero value
+	HTTP2                 // by ALPN over TLS, else with prior knowledge (RFC 9113, section 3)
+)
+
+func (p Protocol) String() string { return [...]string{"HTTP/1.1", "HTTP/2"}[p] }
+
 // Options are what the virtual clients of a run have in common. All are immutable.
 type Options struct {
+	Protocol       Protocol
 	Dial           DialFunc
-	TLS            *tls.Config   // for HTTPS; each client has its own session cache
+	TLS            *tls.Config   // for HTTPS; a name in it is taken for that of every server
+	Resume         bool          // TLS sessions; each client has its own cache
+	Window         int           // HTTP/2: bytes that may be on their way to a client; 0: 1 GiB, no hindrance
 	Timeout        time.Duration // for one exchange on an open connection; at most a quarter late
 	ConnectTimeout time.Duration // for the connection and its TLS handshake together
 	KeepAlive      bool
@@ -35,14 +55,17 @@ type Options struct {
 	Open           *Gauge // counts the open connections of all clients
 }
 
-// Client is one virtual client. One goroutine uses it.
+// Client is one virtual client. One goroutine uses it, or many if its protocol has
+// streams.
 type Client struct {
-	ctx   context.Context
-	opts  *Options
-	tls   *tls.Config
-	jar   jar
-	out   []byte // request with cookies, built anew for each
-	unbar func() bool
+	ctx    context.Context
+	cancel context.CancelFunc
+	opts   *Options
+	tls    *tls.Config
+	jar    jar
+	out    []byte // request with cookies, built anew for each
+	shared shared // connections of protocols with streams
+	unbar  func() bool
 
 	mu      sync.Mutex // guards what follows: the end of ctx comes from elsewhere
 	links   []*link    // one for each remote; few, so searched in order
@@ -51,42 +74,69 @@ type Client struct {
 
 // Answer is what is known of one exchange.
 type Answer struct {
-	Status   int       // of the final response; 0: none came
-	Begin    time.Time // before connecting
-	First    time.Time // first byte of the response
-	End      time.Time // last byte of the response, or the failure
-	Connect  time.Duration
-	Sent     int64 // bytes, without those of TLS
+	Status   int           // of the final response; 0: none came
+	Begin    time.Time     // before connecting
+	First    time.Time     // first byte of the response
+	End      time.Time     // last byte of the response, or the failure
+	Connect  time.Duration // with the TLS handshake
+	Sent     int64         // bytes, without those of TLS
 	Received int64
 	Connects int  // connections opened for it
 	Reopened bool // the kept connection turned out to be closed
+
+	Handshake time.Duration // of TLS, if there was one
+	Session   Session       // what it came to
 }
 
 // New makes a client. When ctx ends, an exchange under way fails as Stopped.
 func New(ctx context.Context, opts *Options) *Client {
-	c := &Client{ctx: ctx, opts: opts}
+	c := &Client{opts: opts}
+	c.ctx, c.cancel = context.WithCancel(ctx)
 	if opts.TLS != nil {
 		c.tls = opts.TLS.Clone()
-		c.tls.ClientSessionCache = tls.NewLRUClientSessionCache(0)
+		if opts.Resume {
+			c.tls.ClientSessionCache = tls.NewLRUClientSessionCache(0)
+		}
 	}
-	c.unbar = context.AfterFunc(ctx, c.stop)
+	c.unbar = context.AfterFunc(c.ctx, c.stop)
 	return c
 }
 
-// Close closes all connections.
+// Close closes all connections. Nobody may be in Do.
 func (c *Client) Close() {
 	c.unbar()
+	c.cancel()
+	c.shared.running.Wait()
 	for _, l := range c.links {
 		c.hangUp(l)
 	}
 }
 
-// Do sends a request and reads its answer into a. If a kept connection ends before
-// the first byte of the answer, the server had closed it meanwhile: that is no
-// failure, and the request is sent once more over a new one.
+// Do sends a request and reads its answer into a. A request that the server cannot
+// have worked on, since it had closed the kept connection meanwhile, is sent once
+// more over a new one: that is no failure.
 // An error is always a *Failure.
 func (c *Client) Do(r *Request, a *Answer) error {
 	*a = Answer{Begin: time.Now()}
+	var err error
+	if c.opts.Protocol == HTTP1 {
+		err = c.alone(r, a)
+	} else {
+		err = c.share(r, a)
+	}
+	if err == nil {
+		return nil
+	}
+	a.End = time.Now()
+	if c.ctx.Err() != nil {
+		return &Failure{Kind: Stopped, Err: c.ctx.Err()}
+	}
+	return classify(err)
+}
+
+// alone is an exchange of HTTP/1.1. There, a connection that ends before the first
+// byte of the answer was closed while it was idle.
+func (c *Client) alone(r *Request, a *Answer) error {
 	l := c.link(r)
 	reused := l.conn != nil
 	err := c.try(l, r, a)
@@ -98,14 +148,7 @@ func (c *Client) Do(r *Request, a *Answer) error {
 	if err != nil || !l.keep || !c.opts.KeepAlive {
 		c.hangUp(l)
 	}
-	if err == nil {
-		return nil
-	}
-	a.End = time.Now()
-	if c.ctx.Err() != nil {
-		return &Failure{Kind: Stopped, Err: c.ctx.Err()}
-	}
-	return classify(err)
+	return err
 }
 
 // try sends the request over the link, which is opened if it is not, and reads
@@ -118,10 +161,11 @@ func (c *Client) try(l *link, r *Request, a *Answer) error {
 	}
 	c.arm(l, a.Begin.Add(a.Connect))
 	l.begin()
-	writeErr := l.write(c.render(r), a)
+	jar := c.remember(r)
+	writeErr := l.write(c.render(r, jar), a)
 	// A server may answer and close before it has read all of a body: the answer
 	// counts then, not the failed write.
-	err := l.readAnswer(r.noBody, c.remember(r), a)
+	err := l.readAnswer(r.noBody, jar, a)
 	if writeErr != nil && a.Status == 0 {
 		return writeErr
 	}

@@ -65,11 +65,16 @@ func (s *script) serve(conn net.Conn, answers []string) {
 
 func request(t testing.TB, method, target string, body string) *Request {
 	t.Helper()
-	u, err := url.Parse(target)
+	return NewRequest(method, parseURL(t, target), nil, []byte(body), true, "")
+}
+
+func parseURL(t testing.TB, text string) *url.URL {
+	t.Helper()
+	u, err := url.Parse(text)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return NewRequest(method, u, nil, []byte(body), true, "")
+	return u
 }
 
 // limit is both time-outs. Only tests in virtual time come to it: a slow machine

@@ -4,29 +4,24 @@ import (
 	"bytes"
 	"slices"
 	"strings"
+	"sync"
 )
 
 // jar is a client's cookies (RFC 6265), kept by host. A load test's cookies are
 // sessions and affinity, so it knows names, values and removal, not paths,
 // domains or dates.
-type jar struct{ hosts []*hostJar }
+type jar struct {
+	mu    sync.Mutex // guards what follows: requests of one client may go side by side
+	hosts []*hostJar
+}
 
 // hostJar is the cookies of one host, in the order in which they came.
 type hostJar struct {
 	host   string
+	mu     sync.Mutex // guards what follows
 	names  []string
 	values []string
-	field  []byte // the Cookie field that they make; empty if there is none
-}
-
-// line is the Cookie field for a host.
-func (j *jar) line(host string) []byte {
-	for _, h := range j.hosts {
-		if h.host == host {
-			return h.field
-		}
-	}
-	return nil
+	line   []byte // the Cookie field's value that they make; empty if there is none
 }
 
 // remember is where the cookies of a request's answer go; nil if none are kept.
@@ -34,6 +29,8 @@ func (c *Client) remember(r *Request) *hostJar {
 	if !c.opts.Cookies {
 		return nil
 	}
+	c.jar.mu.Lock()
+	defer c.jar.mu.Unlock()
 	for _, h := range c.jar.hosts {
 		if h.host == r.host {
 			return h
@@ -44,8 +41,20 @@ func (c *Client) remember(r *Request) *hostJar {
 	return h
 }
 
+// appendLine appends the value of the Cookie field; nothing if there is none.
+func (h *hostJar) appendLine(b []byte) []byte {
+	if h == nil {
+		return b
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return append(b, h.line...)
+}
+
 // set takes the value of a Set-Cookie field (RFC 6265, section 5.2).
 func (h *hostJar) set(value []byte) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
 	pair, attributes, _ := bytes.Cut(value, []byte(";"))
 	name, content, found := bytes.Cut(pair, []byte("="))
 	name, content = bytes.TrimSpace(name), bytes.TrimSpace(content)
@@ -80,18 +89,13 @@ func expires(attributes []byte) bool {
 	return false
 }
 
-// write makes the field anew.
+// write makes the line anew.
 func (h *hostJar) write() {
-	h.field = h.field[:0]
+	h.line = h.line[:0]
 	for i, name := range h.names {
-		if i == 0 {
-			h.field = append(h.field, "Cookie: "...)
-		} else {
-			h.field = append(h.field, "; "...)
+		if i > 0 {
+			h.line = append(h.line, "; "...)
 		}
-		h.field = append(append(append(h.field, name...), '='), h.values[i]...)
-	}
-	if len(h.field) > 0 {
-		h.field = append(h.field, "\r\n"...)
+		h.line = append(append(append(h.line, name...), '='), h.values[i]...)
 	}
 }

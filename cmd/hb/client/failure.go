@@ -2,9 +2,12 @@ package client
 
 import (
 	"errors"
+	"fmt"
 	"io"
 	"net"
 	"syscall"
+
+	"sluice/cmd/hb/frame"
 )
 
 // Kind says why a request had no answer.
@@ -12,19 +15,22 @@ type Kind int
 
 // The kinds, in the order in which a report lists them.
 const (
-	Refused     Kind = iota // nobody listens there
-	Reset                   // the connection was broken off
-	TimedOut                // connecting or answering took too long
-	Closed                  // the connection ended before the whole answer
-	BadResponse             // what came is not an answer of HTTP/1
-	BadTLS                  // the handshake or the certificate failed
-	Exhausted               // this machine has no port or descriptor left
+	Refused       Kind = iota // nobody listens there
+	Reset                     // the connection was broken off
+	TimedOut                  // connecting or answering took too long
+	Closed                    // the connection ended before the whole answer
+	StreamReset               // HTTP/2, HTTP/3: the server broke off the request alone
+	StreamRefused             // the same, before it had begun to work on it (REFUSED_STREAM)
+	GoneAway                  // the server ended the connection with an error (GOAWAY)
+	BadResponse               // what came is not an answer of the protocol
+	BadTLS                    // the handshake or the certificate failed
+	Exhausted                 // this machine has no port or descriptor left
 	Other
 	Stopped // the run ended first: no failure of the server
 	Kinds   = int(Stopped)
 )
 
-var kindNames = [...]string{"refused", "reset", "timed out", "closed", "bad response", "TLS", "exhausted", "other", "stopped"}
+var kindNames = [...]string{"refused", "reset", "timed out", "closed", "stream reset", "stream refused", "GOAWAY", "bad response", "TLS", "exhausted", "other", "stopped"}
 
 func (k Kind) String() string { return kindNames[k] }
 
@@ -49,12 +55,41 @@ type handshakeError struct{ error }
 
 func (h *handshakeError) Unwrap() error { return h.error }
 
+// streamReset is an answer that the server broke off, the connection living on.
+type streamReset struct{ code fmt.Stringer }
+
+func (s streamReset) Error() string { return "the server reset the stream: " + s.code.String() }
+
+func (s streamReset) kind() Kind {
+	if s.code == frame.RefusedStream {
+		return StreamRefused
+	}
+	return StreamReset
+}
+
+// goneAway is a connection on which the server takes no more requests.
+type goneAway struct{ code fmt.Stringer }
+
+func (g goneAway) Error() string { return "the server ends the connection: " + g.code.String() }
+
+// unprocessed is the failure of a request that the server has not begun to work on,
+// and that is its to expect again on another connection (RFC 9113, section 6.8).
+type unprocessed struct {
+	error
+	useful bool // the connection has carried other requests
+}
+
+func (u unprocessed) Unwrap() error { return u.error }
+
 // classify finds the kind of an error. The first that fits counts: a handshake
 // that timed out is a time-out.
 func classify(err error) *Failure {
 	var timeout net.Error
 	var bad badResponse
 	var handshake *handshakeError
+	var reset streamReset
+	var gone goneAway
+	var fault frame.Fault
 	kind := Other
 	switch {
 	case errors.As(err, &timeout) && timeout.Timeout():
@@ -65,10 +100,14 @@ func classify(err error) *Failure {
 		kind = Reset
 	case errors.Is(err, syscall.EMFILE), errors.Is(err, syscall.EADDRNOTAVAIL):
 		kind = Exhausted
-	case errors.As(err, &bad):
+	case errors.As(err, &bad), errors.As(err, &fault):
 		kind = BadResponse
 	case errors.As(err, &handshake):
 		kind = BadTLS
+	case errors.As(err, &reset):
+		kind = reset.kind()
+	case errors.As(err, &gone):
+		kind = GoneAway
 	case closedByPeer(err):
 		kind = Closed
 	}

@@ -1,8 +1,6 @@
 package client
 
 import (
-	"context"
-	"crypto/tls"
 	"net"
 	"time"
 )
@@ -42,30 +40,12 @@ func (c *Client) link(r *Request) *link {
 	return l
 }
 
-// open connects, and shakes hands if the remote speaks TLS.
+// open connects.
 func (c *Client) open(l *link, r *Request, a *Answer) error {
-	begin := time.Now()
-	ctx, cancel := context.WithTimeout(c.ctx, c.opts.ConnectTimeout)
-	defer cancel()
-	conn, err := c.opts.Dial(ctx, r.Address)
+	conn, err := c.connect(r, a)
 	if err != nil {
 		return err
 	}
-	if r.TLS {
-		config := c.tls
-		if config.ServerName != r.serverName {
-			config = config.Clone() // shares the session cache
-			config.ServerName = r.serverName
-		}
-		secured := tls.Client(conn, config)
-		if err := secured.HandshakeContext(ctx); err != nil {
-			conn.Close()
-			return &handshakeError{err}
-		}
-		conn = secured
-	}
-	a.Connects++
-	a.Connect += time.Since(begin)
 	c.adopt(l, conn)
 	return nil
 }

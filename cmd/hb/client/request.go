@@ -7,6 +7,8 @@ import (
 	"net/url"
 	"strconv"
 	"strings"
+
+	"golang.org/x/net/http2/hpack"
 )
 
 // Field is one header field.
@@ -24,6 +26,8 @@ type Request struct {
 	head       []byte // request line and fields, without the empty line
 	body       []byte
 	whole      []byte // head, empty line and body
+
+	fields []hpack.HeaderField // the head as HTTP/2 and HTTP/3 have it
 }
 
 // NewRequest builds a request for an absolute http or https URL. A given field
@@ -45,6 +49,7 @@ func NewRequest(method string, u *url.URL, fields []Field, body []byte, keepAliv
 	r.remote = u.Scheme + "|" + u.Hostname() + "|" + r.Address
 	r.head = head(method, u, fields, len(body), keepAlive)
 	r.whole = append(append(append([]byte(nil), r.head...), "\r\n"...), body...)
+	r.fields = headFields(method, u, fields, len(body))
 	return r
 }
 
@@ -69,10 +74,7 @@ func BasicAuth(credentials string) Field {
 func head(method string, u *url.URL, fields []Field, bodyBytes int, keepAlive bool) []byte {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s %s HTTP/1.1\r\n", method, u.RequestURI())
-	own := []Field{{"Host", u.Host}, {"User-Agent", "hb"}, {"Accept", "*/*"}}
-	if bodyBytes > 0 || method == "POST" || method == "PUT" || method == "PATCH" {
-		own = append(own, Field{"Content-Length", strconv.Itoa(bodyBytes)})
-	}
+	own := append([]Field{{"Host", u.Host}}, common(method, bodyBytes)...)
 	if !keepAlive {
 		own = append(own, Field{"Connection", "close"})
 	}
@@ -87,6 +89,38 @@ func head(method string, u *url.URL, fields []Field, bodyBytes int, keepAlive bo
 	return []byte(b.String())
 }
 
+// common is what a request says unless the given fields do.
+func common(method string, bodyBytes int) []Field {
+	own := []Field{{"User-Agent", "hb"}, {"Accept", "*/*"}}
+	if bodyBytes > 0 || method == "POST" || method == "PUT" || method == "PATCH" {
+		own = append(own, Field{"Content-Length", strconv.Itoa(bodyBytes)})
+	}
+	return own
+}
+
+// headFields is the head as pseudo-fields and fields in lower case (RFC 9113,
+// section 8.3.1). A given Host is the authority.
+func headFields(method string, u *url.URL, fields []Field, bodyBytes int) []hpack.HeaderField {
+	authority := u.Host
+	var rest []hpack.HeaderField
+	for _, f := range common(method, bodyBytes) {
+		if !named(fields, f.Name) {
+			rest = append(rest, hpack.HeaderField{Name: strings.ToLower(f.Name), Value: f.Value})
+		}
+	}
+	for _, f := range fields {
+		if strings.EqualFold(f.Name, "Host") {
+			authority = f.Value
+			continue
+		}
+		rest = append(rest, hpack.HeaderField{Name: strings.ToLower(f.Name), Value: f.Value})
+	}
+	return append([]hpack.HeaderField{
+		{Name: ":method", Value: method}, {Name: ":scheme", Value: u.Scheme},
+		{Name: ":authority", Value: authority}, {Name: ":path", Value: u.RequestURI()},
+	}, rest...)
+}
+
 func named(fields []Field, name string) bool {
 	for _, f := range fields {
 		if strings.EqualFold(f.Name, name) {
@@ -97,14 +131,16 @@ func named(fields []Field, name string) bool {
 }
 
 // render is the request's bytes, with the client's cookies if it has any.
-func (c *Client) render(r *Request) []byte {
-	cookies := c.jar.line(r.host)
-	if len(cookies) == 0 {
+func (c *Client) render(r *Request, jar *hostJar) []byte {
+	if jar == nil {
 		return r.whole
 	}
-	c.out = append(c.out[:0], r.head...)
-	c.out = append(c.out, cookies...)
-	c.out = append(c.out, "\r\n"...)
+	before := append(append(c.out[:0], r.head...), "Cookie: "...)
+	c.out = jar.appendLine(before)
+	if len(c.out) == len(before) {
+		return r.whole
+	}
+	c.out = append(c.out, "\r\n\r\n"...)
 	c.out = append(c.out, r.body...)
 	return c.out
 }

@@ -1,7 +1,7 @@
 // Package engine drives virtual clients through a plan.
 //
-// Each user is a goroutine with a client of its own. What a user does, again and
-// again:
+// Each user has a client of its own, and hands: goroutines that ask for one thing
+// after another over it, as many as the plan says. What a hand does, again and again:
 //
 //  1. wait for the next request's time: its think time, or its turn in the schedule
 //  2. claim a request of those that are left
@@ -13,7 +13,8 @@
 // surplus ones leave after the request they are at, and collects what was recorded.
 //
 //	engine.go    the run and its stages
-//	user.go      the five steps
+//	user.go      users and their hands; the five steps
+//	secure.go    TLS, as the plan says
 //	schedule.go  when requests are due
 //	alarm.go     waking at a time
 //	requests.go  from targets to bytes; the choice among them
@@ -21,7 +22,6 @@ package engine
 
 import (
 	"context"
-	"crypto/tls"
 	"math"
 	"runtime"
 	"sync"
@@ -93,7 +93,7 @@ func Run(ctx context.Context, p *plan.Plan, outside Outside, watch func(Tick)) (
 		return nil, err
 	}
 	defer r.wakeAll()
-	result := &measure.Result{}
+	result := &measure.Result{Protocol: p.Protocol, Streams: p.Streams}
 	if p.WarmUp > 0 {
 		r.begin(math.MaxInt64, false)
 		warm := p.Stages[0]
@@ -124,7 +124,9 @@ func newRun(ctx context.Context, p *plan.Plan, outside Outside, watch func(Tick)
 	r := &run{plan: p, ctx: ctx, watch: watch, spare: measure.NewSample()}
 	r.idle, r.wakeAll = context.WithCancel(ctx)
 	r.options = client.Options{
+		Protocol:       p.Protocol,
 		Dial:           outside.Dial,
+		Resume:         p.TLS.Resume,
 		Timeout:        p.Timeout,
 		ConnectTimeout: p.ConnectTimeout,
 		KeepAlive:      p.KeepAlive,
@@ -141,7 +143,10 @@ func newRun(ctx context.Context, p *plan.Plan, outside Outside, watch func(Tick)
 	}
 	r.mix = newMix(p, addresses)
 	if r.mix.secure {
-		r.options.TLS = &tls.Config{InsecureSkipVerify: p.Insecure, NextProtos: []string{"http/1.1"}}
+		var err error
+		if r.options.TLS, err = secure(p); err != nil {
+			return nil, err
+		}
 	}
 	if p.Stages[0].Rate > 0 {
 		newAlarm := outside.NewAlarm

@@ -16,6 +16,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"golang.org/x/net/http2"
+
 	"sluice/cmd/hb/client"
 	"sluice/cmd/hb/measure"
 	"sluice/cmd/hb/plan"
@@ -55,6 +57,19 @@ func (b *backend) serve(conn net.Conn) {
 	}
 }
 
+// dialH2 is dial for a backend that speaks HTTP/2.
+func (b *backend) dialH2(context.Context, string) (net.Conn, error) {
+	near, far := net.Pipe()
+	handler := func(_ http.ResponseWriter, r *http.Request) {
+		select {
+		case <-time.After(b.service(r.URL.Path)):
+		case <-r.Context().Done():
+		}
+	}
+	b.serving.Go(func() { (&http2.Server{}).ServeConn(far, &http2.ServeConnOpts{Handler: http.HandlerFunc(handler)}) })
+	return near, nil
+}
+
 func takes(d time.Duration) func(string) time.Duration {
 	return func(string) time.Duration { return d }
 }
@@ -78,7 +93,7 @@ func outside(dial client.DialFunc) Outside {
 func newPlan(stages ...plan.Stage) *plan.Plan {
 	u := &url.URL{Scheme: "http", Host: "a", Path: "/a"}
 	return &plan.Plan{
-		Targets: []plan.Target{{Weight: 1, Method: "GET", URL: u}}, Stages: stages, Seed: 1,
+		Targets: []plan.Target{{Weight: 1, Method: "GET", URL: u}}, Stages: stages, Seed: 1, Streams: 1,
 		KeepAlive: true, Timeout: time.Minute, ConnectTimeout: time.Minute,
 	}
 }
@@ -117,6 +132,43 @@ func TestClosedLoop(t *testing.T) {
 				}
 				if p99 := measure.Quantile(s.Response, 99); p99.Round(time.Millisecond) != 10*time.Millisecond {
 					t.Errorf("p99 %v", p99)
+				}
+			})
+		})
+	}
+}
+
+// Each load shape with three streams of HTTP/2 for each user: a user's connection
+// carries what else three users would ask for.
+func TestStreams(t *testing.T) {
+	const long = 1003 * time.Millisecond
+	for _, c := range []struct {
+		name   string
+		stages []plan.Stage
+		think  time.Duration
+		good   []int // of each stage
+		open   []int64
+	}{
+		{"closed loop", []plan.Stage{{Users: 5, For: 2 * time.Second}}, 0, []int{5 * 3 * 200}, []int64{5}},
+		{"think time", []plan.Stage{{Users: 5, For: 2 * time.Second}}, 90 * time.Millisecond, []int{5 * 3 * 20}, []int64{5}},
+		{"ramp", []plan.Stage{{Users: 1, For: long}, {Users: 4, For: long}}, 0, []int{3 * 100, 12 * 100}, []int64{1, 4}},
+		{"open loop", []plan.Stage{{Users: 2, Rate: 500, For: 2 * time.Second}}, 0, []int{1000}, []int64{2}},
+		{"too high a rate", []plan.Stage{{Users: 2, Rate: 1000, For: long}}, 0, []int{600}, []int64{2}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				p := newPlan(c.stages...)
+				p.Protocol, p.Streams, p.Think.Mean = client.HTTP2, 3, c.think
+				b := &backend{service: takes(10 * time.Millisecond)}
+				result, err := Run(t.Context(), p, outside(b.dialH2), nil)
+				synctest.Wait() // for the servers
+				if err != nil || result.Protocol != client.HTTP2 || result.Streams != 3 {
+					t.Fatalf("%v, %+v", err, result)
+				}
+				for i, s := range result.Stages {
+					if !about(s.Good(), c.good[i], 3*s.Users) || s.Errors() != 0 || s.Open != c.open[i] {
+						t.Errorf("%d users: %d good, want %d; %d errors, %d open", s.Users, s.Good(), c.good[i], s.Errors(), s.Open)
+					}
 				}
 			})
 		})

@@ -1,6 +1,7 @@
 package measure
 
 import (
+	"crypto/tls"
 	"sync"
 	"testing"
 	"time"
@@ -19,24 +20,53 @@ func exchange(status int, took time.Duration) *client.Answer {
 	}
 }
 
+// over gives an exchange a handshake of so many milliseconds.
+func over(a *client.Answer, millis int, resumed bool) *client.Answer {
+	a.Handshake = time.Duration(millis) * time.Millisecond
+	a.Session = client.Session{Version: tls.VersionTLS13, Resumed: resumed}
+	return a
+}
+
+func TestHandshakes(t *testing.T) {
+	sum, s := NewSample(), NewSample()
+	for i, resumed := range []bool{false, true, true} {
+		s.Add(over(exchange(200, time.Second), i+1, resumed), nil, time.Time{})
+	}
+	sum.Merge(s)
+	sum.Merge(s)
+	s.Reset()
+	full, resumed := client.Session{Version: tls.VersionTLS13}, client.Session{Version: tls.VersionTLS13, Resumed: true}
+	if sum.Handshakes[full] != 2 || sum.Handshakes[resumed] != 4 || sum.Resumed() != 4 || sum.Handshake.TotalCount() != 6 {
+		t.Errorf("%v, %d resumed, %d times", sum.Handshakes, sum.Resumed(), sum.Handshake.TotalCount())
+	}
+	if len(s.Handshakes) != 0 || s.Handshake.TotalCount() != 0 {
+		t.Errorf("after Reset: %v", s.Handshakes)
+	}
+	s.Add(over(exchange(200, time.Second), 1, false), nil, time.Time{})
+	if s.Handshakes[full] != 1 || sum.Handshakes[full] != 2 {
+		t.Errorf("samples share what they count: %v, %v", s.Handshakes, sum.Handshakes)
+	}
+}
+
 func TestAdd(t *testing.T) {
 	for _, c := range []struct {
 		name    string
 		answer  *client.Answer
 		failure *client.Failure
 		// good, errors, answers, unfinished; entries in the histograms
-		want [9]int64
+		want [10]int64
 	}{
-		{"good", exchange(200, time.Second), nil, [9]int64{1, 0, 1, 0, 1, 1, 1, 1, 0}},
-		{"redirect", exchange(399, time.Second), nil, [9]int64{1, 0, 1, 0, 1, 1, 1, 1, 0}},
-		{"the client's fault", exchange(400, time.Second), nil, [9]int64{0, 1, 1, 0, 0, 0, 0, 1, 1}},
-		{"the server's fault", exchange(599, time.Second), nil, [9]int64{0, 1, 1, 0, 0, 0, 0, 1, 1}},
-		{"no answer", exchange(0, time.Second), &client.Failure{Kind: client.Reset}, [9]int64{0, 1, 0, 0, 0, 0, 0, 1, 1}},
-		{"the end", exchange(0, time.Second), &client.Failure{Kind: client.Stopped}, [9]int64{0, 0, 0, 1, 0, 0, 0, 1, 0}},
+		{"good", exchange(200, time.Second), nil, [10]int64{1, 0, 1, 0, 1, 1, 1, 1, 0, 0}},
+		{"redirect", exchange(399, time.Second), nil, [10]int64{1, 0, 1, 0, 1, 1, 1, 1, 0, 0}},
+		{"the client's fault", exchange(400, time.Second), nil, [10]int64{0, 1, 1, 0, 0, 0, 0, 1, 1, 0}},
+		{"the server's fault", exchange(599, time.Second), nil, [10]int64{0, 1, 1, 0, 0, 0, 0, 1, 1, 0}},
+		{"no answer", exchange(0, time.Second), &client.Failure{Kind: client.Reset}, [10]int64{0, 1, 0, 0, 0, 0, 0, 1, 1, 0}},
+		{"over TLS", over(exchange(200, time.Second), 1, false), nil, [10]int64{1, 0, 1, 0, 1, 1, 1, 1, 0, 1}},
+		{"the end", exchange(0, time.Second), &client.Failure{Kind: client.Stopped}, [10]int64{0, 0, 0, 1, 0, 0, 0, 1, 0, 0}},
 	} {
 		s := NewSample()
 		s.Add(c.answer, c.failure, time.Time{})
-		got := [9]int64{s.Good(), s.Errors(), s.Requests, s.Unfinished}
+		got := [10]int64{s.Good(), s.Errors(), s.Requests, s.Unfinished}
 		for i, h := range s.histograms() {
 			got[4+i] = (*h).TotalCount()
 		}

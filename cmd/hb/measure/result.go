@@ -5,6 +5,7 @@ import (
 
 	"github.com/HdrHistogram/hdrhistogram-go"
 
+	"sluice/cmd/hb/client"
 	"sluice/cmd/hb/plan"
 )
 
@@ -26,6 +27,8 @@ func (s *Stage) Rate() float64 {
 
 // Result is what a run has measured.
 type Result struct {
+	Protocol    client.Protocol
+	Streams     int // requests that each user had under way at once
 	Stages      []*Stage
 	Interrupted bool // by the user, before the plan was done
 }

@@ -32,20 +32,22 @@ type Sample struct {
 	Unfinished int64               // under way when the run ended
 	Overdue    int64               // open loop: due by the end, but no user was free to send them
 	Connects   int64
-	Reopened   int64 // kept connections that the server had closed meanwhile
-	Sent       int64 // bytes
-	Received   int64 // bytes
+	Reopened   int64                    // kept connections that the server had closed meanwhile
+	Sent       int64                    // bytes
+	Received   int64                    // bytes
+	Handshakes map[client.Session]int64 // of TLS, by what they came to
 
 	Response  *hdrhistogram.Histogram // of good answers, from when the request was due
 	Service   *hdrhistogram.Histogram // of good answers, from when it was sent
 	FirstByte *hdrhistogram.Histogram // of good answers, from when it was sent
 	Connect   *hdrhistogram.Histogram // of connections, with their TLS handshake
+	Handshake *hdrhistogram.Histogram // of TLS
 	Failed    *hdrhistogram.Histogram // of answers of 400 and more, and of failures, from when due
 }
 
 // NewSample makes an empty one.
 func NewSample() *Sample {
-	s := &Sample{}
+	s := &Sample{Handshakes: map[client.Session]int64{}}
 	for _, h := range s.histograms() {
 		*h = hdrhistogram.New(1, longest, digits)
 	}
@@ -53,7 +55,7 @@ func NewSample() *Sample {
 }
 
 func (s *Sample) histograms() []**hdrhistogram.Histogram {
-	return []**hdrhistogram.Histogram{&s.Response, &s.Service, &s.FirstByte, &s.Connect, &s.Failed}
+	return []**hdrhistogram.Histogram{&s.Response, &s.Service, &s.FirstByte, &s.Connect, &s.Failed, &s.Handshake}
 }
 
 // Add counts one exchange that was due at a time; the zero time means when it began.
@@ -66,6 +68,10 @@ func (s *Sample) Add(a *client.Answer, failure *client.Failure, due time.Time) {
 	s.Connects += int64(a.Connects)
 	if a.Connects > 0 {
 		s.Connect.RecordValue(micros(a.Connect))
+	}
+	if a.Handshake > 0 {
+		s.Handshake.RecordValue(micros(a.Handshake))
+		s.Handshakes[a.Session]++
 	}
 	if a.Reopened {
 		s.Reopened++
@@ -112,6 +118,9 @@ func (s *Sample) Merge(o *Sample) {
 	s.Reopened += o.Reopened
 	s.Sent += o.Sent
 	s.Received += o.Received
+	for session, n := range o.Handshakes {
+		s.Handshakes[session] += n
+	}
 	others := o.histograms()
 	for i, h := range s.histograms() {
 		if (*others[i]).TotalCount() > 0 { // most have nothing, and each is long
@@ -122,7 +131,8 @@ func (s *Sample) Merge(o *Sample) {
 
 // Reset empties the sample.
 func (s *Sample) Reset() {
-	var empty Sample
+	clear(s.Handshakes)
+	empty := Sample{Handshakes: s.Handshakes}
 	into := empty.histograms()
 	for i, h := range s.histograms() {
 		if (*h).TotalCount() > 0 {
@@ -156,6 +166,17 @@ func (s *Sample) ErrorShare() float64 {
 		return 0
 	}
 	return float64(s.Errors()) / float64(ended)
+}
+
+// Resumed is the number of handshakes that went on with an earlier session.
+func (s *Sample) Resumed() int64 {
+	var n int64
+	for session, count := range s.Handshakes {
+		if session.Resumed {
+			n += count
+		}
+	}
+	return n
 }
 
 // Recorder collects what several clients meet.

@@ -5,9 +5,11 @@
 //	plan.go     the plan
 //	stages.go   ranges and ramps
 //	targets.go  URLs with weights
+//	protocol.go HTTP/2, TLS
 package plan
 
 import (
+	"crypto/tls"
 	"fmt"
 	"net/url"
 	"strings"
@@ -26,17 +28,30 @@ type Plan struct {
 	Poisson  bool // an open loop's requests come at random, not evenly
 	Seed     uint64
 
+	Protocol       client.Protocol
+	Streams        int // requests that each user has under way at once, at least 1
+	TLS            TLS
 	KeepAlive      bool
 	Cookies        bool
-	Insecure       bool   // any certificate will do
 	Connect        string // host:port to connect to, whatever the URL says; may be empty
 	Timeout        time.Duration
 	ConnectTimeout time.Duration
 }
 
+// TLS says how users shake hands.
+type TLS struct {
+	Insecure  bool          // any certificate will do
+	Resume    bool          // sessions that the server lets resume
+	Name      string        // to ask for and to verify; empty: the URL's host
+	CA        string        // file of certificates to trust; empty: the system's
+	Cert, Key string        // files of the client's own certificate; empty: none
+	Min, Max  uint16        // versions, as in crypto/tls; 0: its own
+	Curves    []tls.CurveID // for the key exchange; nil: those of crypto/tls
+}
+
 // Stage is a part of the run with a constant load.
 type Stage struct {
-	Users int           // virtual clients; with a rate, the most requests under way
+	Users int           // virtual clients; with a rate, they bound the requests under way
 	Rate  float64       // requests per second, an open loop; 0: a closed loop
 	For   time.Duration // 0: until all requests are done
 }

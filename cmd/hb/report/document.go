@@ -17,6 +17,8 @@ import (
 // document is the result as JSON. Names carry their units.
 type document struct {
 	Interrupted bool    `json:"interrupted"`
+	Protocol    string  `json:"protocol"`
+	Streams     int     `json:"streams_per_connection"`
 	Total       stage   `json:"total"`
 	Stages      []stage `json:"stages"`
 }
@@ -43,6 +45,17 @@ type stage struct {
 	FirstByte   times            `json:"first_byte_seconds"`
 	ConnectTime times            `json:"connect_seconds"`
 	Failed      times            `json:"error_seconds"`
+	TLS         *handshakes      `json:"tls,omitempty"` // if there were any
+}
+
+// handshakes are those of TLS.
+type handshakes struct {
+	Count    int64            `json:"handshakes"`
+	Rate     float64          `json:"handshakes_per_second"`
+	Resumed  int64            `json:"resumed"`
+	Share    float64          `json:"resumed_share"`
+	Sessions map[string]int64 `json:"sessions"` // by version, cipher and curve
+	Times    times            `json:"handshake_seconds"`
 }
 
 // times are in seconds.
@@ -61,7 +74,7 @@ type times struct {
 
 // WriteJSON writes the whole run and each stage.
 func WriteJSON(w io.Writer, r *measure.Result) error {
-	d := document{Interrupted: r.Interrupted, Total: stageOf(r.Total()), Stages: []stage{}}
+	d := document{Interrupted: r.Interrupted, Protocol: r.Protocol.String(), Streams: r.Streams, Total: stageOf(r.Total()), Stages: []stage{}}
 	for _, s := range r.Stages {
 		d.Stages = append(d.Stages, stageOf(s))
 	}
@@ -88,8 +101,29 @@ func stageOf(s *measure.Stage) stage {
 		Unfinished: s.Unfinished, Overdue: s.Overdue,
 		Connects: s.Connects, Open: s.Open, Reopened: s.Reopened, Sent: s.Sent, Received: s.Received,
 		Response: timesOf(s.Response), Service: timesOf(s.Service), FirstByte: timesOf(s.FirstByte),
-		ConnectTime: timesOf(s.Connect), Failed: timesOf(s.Failed),
+		ConnectTime: timesOf(s.Connect), Failed: timesOf(s.Failed), TLS: handshakesOf(s),
 	}
+}
+
+func handshakesOf(s *measure.Stage) *handshakes {
+	count := s.Handshake.TotalCount()
+	if count == 0 {
+		return nil
+	}
+	return &handshakes{
+		Count: count, Rate: float64(count) / max(s.Elapsed.Seconds(), 1e-9),
+		Resumed: s.Resumed(), Share: float64(s.Resumed()) / float64(count),
+		Sessions: sessionsOf(s), Times: timesOf(s.Handshake),
+	}
+}
+
+// sessionsOf counts handshakes by what they came to, full and resumed ones alike.
+func sessionsOf(s *measure.Stage) map[string]int64 {
+	sessions := map[string]int64{}
+	for session, n := range s.Handshakes {
+		sessions[session.String()] += n
+	}
+	return sessions
 }
 
 func timesOf(h *hdrhistogram.Histogram) times {

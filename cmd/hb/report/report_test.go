@@ -2,6 +2,7 @@ package report
 
 import (
 	"bytes"
+	"crypto/tls"
 	"encoding/json"
 	"encoding/xml"
 	"errors"
@@ -51,10 +52,10 @@ func measured(load plan.Stage, good, errs int) *measure.Stage {
 // results are what the golden files show.
 var results = map[string]func() *measure.Result{
 	"single": func() *measure.Result {
-		return &measure.Result{Stages: []*measure.Stage{measured(plan.Stage{Users: 10, For: 10 * time.Second}, 20_000, 0)}}
+		return &measure.Result{Streams: 1, Stages: []*measure.Stage{measured(plan.Stage{Users: 10, For: 10 * time.Second}, 20_000, 0)}}
 	},
 	"ramp": func() *measure.Result {
-		r := &measure.Result{Interrupted: true}
+		r := &measure.Result{Streams: 1, Interrupted: true}
 		for i := 1; i <= 3; i++ {
 			r.Stages = append(r.Stages, measured(plan.Stage{Users: 10 * i, For: 10 * time.Second}, 100*i, 4*(i-1)))
 		}
@@ -62,14 +63,25 @@ var results = map[string]func() *measure.Result{
 		return r
 	},
 	"open": func() *measure.Result {
-		r := &measure.Result{}
+		r := &measure.Result{Streams: 1}
 		for i := 1; i <= 2; i++ {
 			r.Stages = append(r.Stages, measured(plan.Stage{Users: 50, Rate: 5.5 * float64(i), For: 10 * time.Second}, 50*i, 0))
 		}
 		r.Stages[1].Overdue = 9
 		return r
 	},
-	"nothing": func() *measure.Result { return &measure.Result{} },
+	"secure": func() *measure.Result {
+		s := measured(plan.Stage{Users: 4, For: 10 * time.Second}, 100, 0)
+		full := client.Session{Version: tls.VersionTLS13, Cipher: tls.TLS_AES_128_GCM_SHA256, Curve: tls.X25519}
+		resumed, old := full, client.Session{Version: tls.VersionTLS12, Cipher: tls.TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256, Resumed: true}
+		resumed.Resumed = true
+		for i, session := range []client.Session{full, resumed, resumed, old} {
+			a := &client.Answer{Status: 200, Handshake: time.Duration(i+1) * time.Millisecond, Session: session}
+			s.Add(a, nil, time.Time{})
+		}
+		return &measure.Result{Protocol: client.HTTP2, Streams: 8, Stages: []*measure.Stage{s}}
+	},
+	"nothing": func() *measure.Result { return &measure.Result{Streams: 1} },
 }
 
 func TestGolden(t *testing.T) {

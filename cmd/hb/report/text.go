@@ -11,6 +11,8 @@ import (
 	"bufio"
 	"fmt"
 	"io"
+	"maps"
+	"slices"
 	"strings"
 	"text/tabwriter"
 	"time"
@@ -31,7 +33,9 @@ func WriteText(w io.Writer, r *measure.Result) error {
 	if r.Interrupted {
 		fmt.Fprintln(out, "Interrupted: what follows is what was measured until then.")
 	}
+	writeProtocol(out, r)
 	writeSummary(out, total)
+	writeHandshakes(out, total)
 	writeTimes(out, total)
 	writeDistribution(out, total)
 	if len(r.Stages) > 1 {
@@ -40,11 +44,37 @@ func WriteText(w io.Writer, r *measure.Result) error {
 	return out.Flush()
 }
 
-// writeSummary is the list of counts and rates.
-func writeSummary(w io.Writer, s *measure.Stage) {
-	row := func(name, format string, args ...any) {
+// rows writes lines of a name and what there is to say.
+func rows(w io.Writer) func(name, format string, args ...any) {
+	return func(name, format string, args ...any) {
 		fmt.Fprintf(w, "%-24s"+format+"\n", append([]any{name + ":"}, args...)...)
 	}
+}
+
+func writeProtocol(w io.Writer, r *measure.Result) {
+	if r.Streams > 1 {
+		rows(w)("Protocol", "%s, %d streams per connection", r.Protocol, r.Streams)
+		return
+	}
+	rows(w)("Protocol", "%s", r.Protocol)
+}
+
+// writeHandshakes says what those of TLS came to.
+func writeHandshakes(w io.Writer, s *measure.Stage) {
+	row := rows(w)
+	all := handshakesOf(s)
+	if all == nil {
+		return
+	}
+	row("TLS handshakes", "%d, %s per second, %.3g %% resumed", all.Count, figure(all.Rate), 100*all.Share)
+	for _, name := range slices.Sorted(maps.Keys(all.Sessions)) {
+		row(fmt.Sprintf("  %d of them", all.Sessions[name]), "%s", name)
+	}
+}
+
+// writeSummary is the list of counts and rates.
+func writeSummary(w io.Writer, s *measure.Stage) {
+	row := rows(w)
 	row("Users", "%d", s.Users)
 	if s.Stage.Rate > 0 {
 		row("Wanted rate", "%s requests/s, open loop", figure(s.Stage.Rate))
@@ -92,12 +122,12 @@ func writeTimes(w io.Writer, s *measure.Stage) {
 		name string
 		h    *hdrhistogram.Histogram
 	}
-	rows := []row{{"connect", s.Connect}, {"first byte", s.FirstByte}, {"response", s.Response}, {"error", s.Failed}}
+	lines := []row{{"connect", s.Connect}, {"TLS handshake", s.Handshake}, {"first byte", s.FirstByte}, {"response", s.Response}, {"error", s.Failed}}
 	if s.Stage.Rate > 0 {
-		rows = []row{{"connect", s.Connect}, {"first byte", s.FirstByte},
+		lines = []row{{"connect", s.Connect}, {"TLS handshake", s.Handshake}, {"first byte", s.FirstByte},
 			{"response since sent", s.Service}, {"response since due", s.Response}, {"error since due", s.Failed}}
 	}
-	for _, row := range rows {
+	for _, row := range lines {
 		if row.h.TotalCount() == 0 {
 			continue
 		}
