@@ -18,9 +18,8 @@ type permit struct {
 // dependencies are the modules that code here imports, tests included. Another
 // needs a reason that is worth its upkeep; the commit that adds it says so.
 var dependencies = map[string]permit{
-	"golang.org/x/net":                        {"HPACK for the load generator; its frames in tests, as a peer that is not ours", []string{"cmd/hb"}},
 	"golang.org/x/sys":                        {"system calls and constants that package syscall is frozen without", nil},
-	"golang.org/x/net":                        {"another's HTTP/2, which ours is compared with", []string{"tests"}},
+	"golang.org/x/net":                        {"another's HTTP/2, which ours is compared with; HPACK for the load generator", []string{"cmd/hb"}},
 	"go.yaml.in/yaml/v3":                      {"YAML nodes that know their line, for faults that say where", to("config")},
 	"github.com/spf13/cobra":                  {"commands, flags and help as users know them", []string{"cmd/sluice", "cmd/hb"}},
 	"github.com/prometheus/client_golang":     {"the exposition format, and the linter of metric names", to("admin")},
