@@ -43,6 +43,26 @@ func TestListLimit(t *testing.T) {
 	}
 }
 
+// TestInStep: what comes long after the limit is in the table too, whether its list
+// was too large by bytes or by fields.
+func TestInStep(t *testing.T) {
+	for _, limits := range []*Limits{
+		{Table: InitialTable, List: 1, Fields: 10, Beyond: 1000},
+		{Table: InitialTable, List: 1000, Fields: 1, Beyond: 1000},
+	} {
+		d, h := NewDecoder(limits), Head{}
+		block := append([]byte{0x82, 0x82}, literalOf("a", "b")...)
+		block = append(block, 0x7e, 1, 'c') // a: c
+		block = append(block, 0x44, 0x81, 0x07)
+		if err := d.Decode(block, &h); err != ErrTooLarge {
+			t.Fatal(err)
+		}
+		if got, want := tableInWords(&d.table), ":path: 0, a: c, a: b"; got != want {
+			t.Errorf("the table has %q, want %q", got, want)
+		}
+	}
+}
+
 // TestFieldsLimit: as many fields as Fields are kept, and no more, whatever way
 // they are written in.
 func TestFieldsLimit(t *testing.T) {
@@ -125,6 +145,7 @@ func TestTableLimit(t *testing.T) {
 		{"less was announced, up in between", 1000, nil, true, update(1000, 900), nil, 900},
 		{"the most that there can be", MaxTable, nil, true, update(MaxTable), nil, MaxTable},
 		{"more than there can be", MaxTable + 1, nil, true, update(MaxTable + 1), errTableSize, 0},
+		{"more than there can be, not known yet", MaxTable + 1, nil, false, update(MaxTable + 1), errTableSize, 0},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			d := NewDecoder(&Limits{Table: c.announced, List: 1000, Fields: 10, Beyond: 1000})
