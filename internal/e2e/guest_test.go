@@ -276,12 +276,15 @@ func sharedLimit(t *testing.T, g *guest.Guest) {
 // server: what they had comes back, and nobody waits for a permit that is free.
 func sharedLimitUnderLoad(t *testing.T, g *guest.Guest) {
 	const limit, each, kills = 3, 20, 4
-	g.For(t).Serve(guestServer, "a", true, "")
+	server := g.For(t).Serve(guestServer, "a", true, "")
 	s := startGuested(t, g, farm("http://"+guestServer, fmt.Sprintf("admission: {limit: %d, timeout: 10m}", limit)))
 	for kill := range kills {
+		server.Signal(syscall.SIGSTOP) // else all may be served before anybody looks
 		clients := s.crowd(each)
-		testkit.Eventually(t, "requests are held", func() bool { return s.limits().Held > 0 })
-		s.killBusy()
+		testkit.Eventually(t, "each worker holds requests", func() bool { return s.fewestHeld() > 0 })
+		victim := s.busiest()
+		server.Signal(syscall.SIGCONT)
+		s.g.Signal(victim.PID, syscall.SIGKILL)
 		good := 0
 		for answer, n := range received(clients) {
 			if answer == "200 a" {
@@ -310,21 +313,37 @@ func (s *guested) awaitHeld(held, atServer int) {
 	})
 }
 
-// killBusy kills the worker that has the most requests at the server, and returns
-// how many requests it had, and how many of them there.
+// load is what a worker has to do.
+type load struct{ PID, Active, Held int }
+
+// loads are those of all workers.
+func (s *guested) loads() []load {
+	s.t.Helper()
+	var st struct{ Workers []load }
+	s.page("/status", &st)
+	return st.Workers
+}
+
+// fewestHeld is how many requests that worker holds which holds the fewest.
+func (s *guested) fewestHeld() int {
+	s.t.Helper()
+	return slices.MinFunc(s.loads(), func(a, b load) int { return a.Held - b.Held }).Held
+}
+
+// busiest is the worker that has the most requests at the server.
+func (s *guested) busiest() load {
+	s.t.Helper()
+	workers := s.loads()
+	victim := slices.MaxFunc(workers, func(a, b load) int { return a.Active - a.Held - b.Active + b.Held })
+	s.t.Logf("of the workers %+v the one with process %d is killed", workers, victim.PID)
+	return victim
+}
+
+// killBusy kills the busiest worker, and returns how many requests it had, and how
+// many of them at the server.
 func (s *guested) killBusy() (all, atServer int) {
 	s.t.Helper()
-	var st struct {
-		Workers []struct{ PID, Active, Held int }
-	}
-	s.page("/status", &st)
-	victim := st.Workers[0]
-	for _, w := range st.Workers {
-		if w.Active-w.Held > victim.Active-victim.Held {
-			victim = w
-		}
-	}
-	s.t.Logf("of the workers %+v the one with process %d is killed", st.Workers, victim.PID)
+	victim := s.busiest()
 	s.g.Signal(victim.PID, syscall.SIGKILL)
 	return victim.Active, victim.Active - victim.Held
 }
