@@ -17,9 +17,9 @@ func (p *planner) policy(worker int, s silo) string {
 	if wish == MemoryDefault || sources(p.machine) < 2 {
 		return MemoryDefault
 	}
-	home := p.machine.Node(s.nodes[0])
+	home := p.machine.Node(s.home(p.machine))
 	switch {
-	case len(s.nodes) > 1:
+	case len(s.giving(p.machine)) > 1:
 		// One worker for several nodes cannot prefer one; who asked for that by
 		// keeping the default needs no word.
 		if wish == MemoryBind {

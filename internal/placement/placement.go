@@ -58,8 +58,8 @@ const (
 
 // Wishes are what the operator configured, and what the process was given.
 type Wishes struct {
-	// Per is a worker per NUMA node that has CPUs (node), per last-level cache
-	// (cluster), one (machine), or so many in all ("4").
+	// Per is a worker per NUMA node that has CPUs and memory (node), per last-level
+	// cache (cluster), one (machine), or so many in all ("4").
 	Per string
 
 	Loops int // per worker; 0: one per CPU
@@ -85,19 +85,28 @@ type Assignment struct {
 
 // Worker is the place of one listener process. Lists are ascending.
 type Worker struct {
-	Index       int    `json:"index"`                        // position in Assignment.Workers
-	Node        int    `json:"node"`                         // NUMA node; the lowest if the worker spans several
-	Nodes       []int  `json:"nodes"`                        // all nodes that it has CPUs of
-	CPUs        []int  `json:"cpus"`                         // at least one: all threads of the process stay on them
-	Reserved    []int  `json:"reserved,omitempty"`           // CPUs of its nodes that no worker uses: interrupts go there
-	Unused      []int  `json:"-"`                            // all further CPUs of its nodes, not granted or not wished: connections that arrive there are for the workers of the node
-	Overflow    []int  `json:"overflow,omitempty"`           // soft: where its threads may go too while its own CPUs are full
-	Loops       int    `json:"loops"`                        // 1 to MaxLoops
-	Affinity    string `json:"affinity"`                     // hard | soft | none
-	Pin         bool   `json:"pin"`                          // hard: loop i stays on CPUs[i % len]
-	Memory      string `json:"memory"`                       // prefer | bind: Node's memory; default: no policy
-	MemoryShare int64  `json:"memory_share_bytes,omitempty"` // its part of its nodes' memory, or of the control group's limit; 0: unknown
-	MemoryLimit int64  `json:"memory_limit_bytes,omitempty"` // for GOMEMLIMIT; 0: unknown, no limit
+	Index       int         `json:"index"`                        // position in Assignment.Workers
+	Node        int         `json:"node"`                         // NUMA node; of several the only one with memory, else the lowest
+	Nodes       []int       `json:"nodes"`                        // all nodes that it has CPUs of
+	CPUs        []int       `json:"cpus"`                         // at least one: all threads of the process stay on them
+	Reserved    []int       `json:"reserved,omitempty"`           // CPUs of its nodes that no worker uses: interrupts go there
+	CPUNodes    map[int]int `json:"-"`                            // if it has several nodes, that of each of their CPUs; else nil
+	Unused      []int       `json:"-"`                            // all further CPUs of its nodes, not granted or not wished: connections that arrive there are for the workers of the node
+	Overflow    []int       `json:"overflow,omitempty"`           // soft: where its threads may go too while its own CPUs are full
+	Loops       int         `json:"loops"`                        // 1 to MaxLoops
+	Affinity    string      `json:"affinity"`                     // hard | soft | none
+	Pin         bool        `json:"pin"`                          // hard: loop i stays on CPUs[i % len]
+	Memory      string      `json:"memory"`                       // prefer | bind: Node's memory; default: no policy
+	MemoryShare int64       `json:"memory_share_bytes,omitempty"` // its part of its nodes' memory, or of the control group's limit; 0: unknown
+	MemoryLimit int64       `json:"memory_limit_bytes,omitempty"` // for GOMEMLIMIT; 0: unknown, no limit
+}
+
+// NodeOf is the node of a CPU of the worker's nodes.
+func (w *Worker) NodeOf(cpu int) int {
+	if node, found := w.CPUNodes[cpu]; found {
+		return node
+	}
+	return w.Node
 }
 
 // Plan decides. It fails if the wishes are not as documented, if they leave no
@@ -184,7 +193,7 @@ func (p *planner) assign(silos []silo, reserved map[int][]int) {
 	all := everyCPU(silos)
 	for i, s := range silos {
 		worker := Worker{
-			Index: i, Node: s.nodes[0], Nodes: s.nodes, CPUs: s.cpus,
+			Index: i, Node: s.home(p.machine), Nodes: s.nodes, CPUs: s.cpus, CPUNodes: p.cpuNodes(s),
 			Loops: p.loops(i, s, loops[i]), Affinity: w.Affinity, Pin: w.Affinity == AffinityHard,
 			Memory: p.policy(i, s), MemoryShare: shares[i], MemoryLimit: int64(float64(shares[i]) * heapShare),
 		}
@@ -204,6 +213,20 @@ func (p *planner) assign(silos []silo, reserved map[int][]int) {
 	if w.Affinity == AffinitySoft && len(silos) == 1 {
 		p.unmet("workers.affinity: soft: there is one worker, and so no other's CPU to go to; its threads move within its own")
 	}
+}
+
+// cpuNodes is the node of each CPU of a silo's nodes, if they are several.
+func (p *planner) cpuNodes(s silo) map[int]int {
+	if len(s.nodes) == 1 {
+		return nil
+	}
+	nodes := map[int]int{}
+	for _, id := range s.nodes {
+		for _, cpu := range p.machine.Node(id).CPUs {
+			nodes[cpu] = id
+		}
+	}
+	return nodes
 }
 
 // split shares a control group's CPU limit out among the silos, in proportion

@@ -43,8 +43,11 @@ func machine(t *testing.T, words ...string) *topology.Machine {
 func transcript(a *Assignment) string {
 	var b strings.Builder
 	for _, w := range a.Workers {
-		fmt.Fprintf(&b, "%d: node %s cpus %s loops %d %s memory %s limit %dMiB", w.Index, topology.FormatCPUs(w.Nodes),
-			topology.FormatCPUs(w.CPUs), w.Loops, w.Affinity, w.Memory, w.MemoryLimit>>20)
+		fmt.Fprintf(&b, "%d: node %s", w.Index, topology.FormatCPUs(w.Nodes))
+		if fed := w.Node != w.Nodes[0] || w.Memory != MemoryDefault && len(w.Nodes) > 1; fed {
+			fmt.Fprintf(&b, " home %d", w.Node)
+		}
+		fmt.Fprintf(&b, " cpus %s loops %d %s memory %s limit %dMiB", topology.FormatCPUs(w.CPUs), w.Loops, w.Affinity, w.Memory, w.MemoryLimit>>20)
 		if len(w.Reserved) > 0 {
 			fmt.Fprintf(&b, " reserved %s", topology.FormatCPUs(w.Reserved))
 		}
@@ -110,11 +113,45 @@ unmet: workers.affinity: soft: there is one worker, and so no other's CPU to go 
 0: node 0 cpus 0-1 loops 2 hard memory prefer limit 700MiB
 note: node 1 has no CPU online: no worker there, and its memory is in no worker's share
 `},
-		{"a node without memory shares the nearest that has some", []string{"0-1:1000", "2-3:-", ":1000"}, nil, `
-0: node 0 cpus 0-1 loops 2 hard memory prefer limit 350MiB
-1: node 1 cpus 2-3 loops 2 hard memory default limit 350MiB
+		{"a node without memory belongs to the nearest that has some", []string{"0-1:-", "2-3:1000", "4-5:1000"}, nil, `
+0: node 0-1 home 1 cpus 0-3 loops 4 hard memory prefer limit 700MiB
+1: node 2 cpus 4-5 loops 2 hard memory prefer limit 700MiB
+note: node 0 has no memory: the worker of node 1, from which it comes, has its CPUs 0-1 too
+`},
+		{"two nodes without memory, and one word for all", []string{"0:-", "1:1000", "2:1000", "3:-"}, func(w *Wishes, m *topology.Machine) {
+			w.Memory = MemoryBind
+			m.Nodes[0].Distance, m.Nodes[3].Distance = []int{10, 30, 20, 30}, []int{30, 30, 20, 10}
+		}, `
+0: node 1 cpus 1 loops 1 hard memory bind limit 700MiB
+1: node 0,2-3 home 2 cpus 0,2-3 loops 3 hard memory bind limit 699MiB
+note: node 0 has no memory: the worker of node 2, from which it comes, has its CPU 0 too
+note: node 3 has no memory: the worker of node 2, from which it comes, has its CPU 3 too
+`},
+		{"a node whose memory comes from where no CPU is", []string{"0-1:1000", "2-3:-", ":1000"}, func(w *Wishes, m *topology.Machine) {
+			w.Nodes = "1"
+		}, `
+0: node 1 cpus 2-3 loops 2 hard memory default limit 700MiB
+note: CPUs 0-1 left out: not on workers.nodes 1
+note: node 2 has no CPU online: no worker there, and its memory is in no worker's share
+unmet: workers.memory: prefer: node 1 of worker 0 has no memory for us; using default, which is the nearest node that has
+`},
+		{"together more CPUs than a worker has loops for", []string{"0-1:1000", "2-256:-", ":1"}, nil, `
+0: node 0 cpus 0-1 loops 2 hard memory prefer limit 5MiB
+1: node 1 cpus 2-256 loops 255 hard memory default limit 694MiB
 note: node 2 has no CPU online: no worker there, and its memory is in no worker's share
 unmet: workers.memory: prefer: node 1 of worker 1 has no memory for us; using default, which is the nearest node that has
+`},
+		{"together as many CPUs as a worker has loops for", []string{"0-1:1000", "2-255:-"}, nil, `
+0: node 0-1 cpus 0-255 loops 256 hard memory default limit 700MiB
+note: node 1 has no memory: the worker of node 0, from which it comes, has its CPUs 2-255 too
+`},
+		{"workers by number keep to their nodes", []string{"0-1:1000", "2-3:-"}, func(w *Wishes, _ *topology.Machine) { w.Per = "2" }, `
+0: node 0 cpus 0-1 loops 2 hard memory default limit 350MiB
+1: node 1 cpus 2-3 loops 2 hard memory default limit 350MiB
+`},
+		{"one worker for all, of which one node has memory", []string{"0-1:-", "2-3:1000", ":1000"}, func(w *Wishes, _ *topology.Machine) { w.Per = PerMachine }, `
+0: node 0-1 home 1 cpus 0-3 loops 4 hard memory prefer limit 700MiB
+note: node 2 has no CPU online: no worker there, and its memory is in no worker's share
 `},
 		{"the nearest may have no CPU", []string{"0-1:1000", "2-3:-", ":1000"}, func(_ *Wishes, m *topology.Machine) {
 			m.Nodes[0].Distance, m.Nodes[1].Distance, m.Nodes[2].Distance = []int{10, 21, 28}, []int{21, 10, 17}, []int{28, 17, 10}

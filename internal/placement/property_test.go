@@ -293,16 +293,59 @@ func checkNodes(m *topology.Machine, w Wishes, a *Assignment) string {
 				return fmt.Sprintf("worker %d uses CPU %d of another node", worker.Index, cpu)
 			}
 		}
-		if worker.Node != worker.Nodes[0] {
-			return fmt.Sprintf("worker %d is on node %d, and not on the lowest of %v", worker.Index, worker.Node, worker.Nodes)
+		if fault := checkHome(m, w, a, worker); fault != "" {
+			return fault
 		}
 		if w.Per == PerCluster && !sameCache(m, worker.CPUs) && slices.ContainsFunc(a.Workers, func(o Worker) bool { return o.Index != worker.Index && o.Node == worker.Node }) {
 			return fmt.Sprintf("worker %d has CPUs of several caches, and is not alone on its node", worker.Index)
 		}
 		n, err := strconv.Atoi(w.Per)
-		single := w.Per == PerNode || w.Per == PerCluster || err == nil && n >= len(served)
+		single := w.Per == PerCluster || err == nil && n >= len(served)
 		if single && len(worker.Nodes) != 1 {
 			return fmt.Sprintf("worker %d spans nodes", worker.Index)
+		}
+	}
+	return ""
+}
+
+// checkHome: a worker is on the only one of its nodes that gives memory, else on the
+// lowest, and knows the node of each CPU. With a worker per node, all nodes of one but
+// its home have no memory, and a node without memory is alone only if the one that it
+// gets memory from has no worker, or if both have too many CPUs for one.
+func checkHome(m *topology.Machine, w Wishes, a *Assignment, worker Worker) string {
+	var giving, poor []int
+	for _, id := range worker.Nodes {
+		if gives(m, m.Node(id)) {
+			giving = append(giving, id)
+		}
+		if !m.Node(id).HasMemory {
+			poor = append(poor, id)
+		}
+	}
+	home := worker.Nodes[0]
+	if len(giving) == 1 {
+		home = giving[0]
+	}
+	if worker.Node != home {
+		return fmt.Sprintf("worker %d of nodes %v is on node %d, want %d", worker.Index, worker.Nodes, worker.Node, home)
+	}
+	for _, cpu := range slices.Concat(worker.CPUs, worker.Reserved, worker.Unused) {
+		if node := m.NodeOf(cpu); node >= 0 && worker.NodeOf(cpu) != node {
+			return fmt.Sprintf("worker %d says that CPU %d is on node %d", worker.Index, cpu, worker.NodeOf(cpu))
+		}
+	}
+	if w.Per != PerNode {
+		return ""
+	}
+	if len(worker.Nodes) > 1 && len(poor) != len(worker.Nodes)-1 {
+		return fmt.Sprintf("worker %d spans nodes %v, of which only %v have no memory", worker.Index, worker.Nodes, poor)
+	}
+	if len(worker.Nodes) == 1 && len(poor) == 1 && m.NodeOf(worker.CPUs[0]) >= 0 {
+		from := source(m, poor[0])
+		for _, o := range a.Workers {
+			if slices.Contains(o.Nodes, from) && len(o.CPUs)+len(worker.CPUs) <= MaxLoops {
+				return fmt.Sprintf("worker %d is alone on node %d, which has no memory, though node %d has a worker", worker.Index, poor[0], from)
+			}
 		}
 	}
 	return ""
@@ -328,7 +371,7 @@ func checkMemory(m *topology.Machine, w Wishes, a *Assignment) string {
 		switch {
 		case worker.Memory != w.Memory && worker.Memory != MemoryDefault:
 			return fmt.Sprintf("worker %d has a memory policy that nobody wished", worker.Index)
-		case worker.Memory != MemoryDefault && (!node.HasMemory || len(worker.Nodes) > 1):
+		case worker.Memory != MemoryDefault && (!node.HasMemory || slices.ContainsFunc(worker.Nodes, func(id int) bool { return id != worker.Node && gives(m, m.Node(id)) })):
 			return fmt.Sprintf("worker %d wants memory of a node that has not all of it", worker.Index)
 		case worker.MemoryShare < 0 || worker.MemoryLimit > worker.MemoryShare || worker.MemoryLimit < worker.MemoryShare/2:
 			return fmt.Sprintf("worker %d has a share of %d and a limit of %d", worker.Index, worker.MemoryShare, worker.MemoryLimit)

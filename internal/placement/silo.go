@@ -14,6 +14,23 @@ type silo struct {
 	cpus  []int // ascending, at least one
 }
 
+// giving are the nodes of a silo that have memory for us.
+func (s silo) giving(m *topology.Machine) []int {
+	return slices.DeleteFunc(slices.Clone(s.nodes), func(id int) bool {
+		n := m.Node(id)
+		return n == nil || !gives(m, n)
+	})
+}
+
+// home is the node of a silo that gives memory if only one of them does, else the
+// lowest.
+func (s silo) home(m *topology.Machine) int {
+	if giving := s.giving(m); len(giving) == 1 {
+		return giving[0]
+	}
+	return s.nodes[0]
+}
+
 // cut makes silos of the pools, in the order of their nodes.
 func (p *planner) cut(pools []pool) ([]silo, error) {
 	var silos []silo
@@ -25,7 +42,7 @@ func (p *planner) cut(pools []pool) ([]silo, error) {
 	case p.wishes.Per == PerCluster:
 		silos = p.clusters(pools)
 	default:
-		silos = asSilos(pools)
+		silos = p.fed(asSilos(pools))
 	}
 	if len(silos) > MaxWorkers {
 		return nil, fmt.Errorf("workers.per: %s: %d %ss have usable CPUs, and at most %d workers are possible; write %s or a number",
@@ -52,6 +69,30 @@ func merged(silos []silo) silo {
 	slices.Sort(all.nodes)
 	slices.Sort(all.cpus)
 	return all
+}
+
+// fed joins the CPUs of a node without memory to the silo of the node that their
+// memory comes from: a process of their own would be one more heap on that node, and
+// left out they would do nothing. They are a silo by themselves if that node has
+// none, or if together they were more than one worker has loops for. A node whose
+// memory is only kept from us (cpuset.mems) stays one too: one word mends that.
+func (p *planner) fed(silos []silo) []silo {
+	kept := slices.Clone(silos)
+	for _, s := range silos {
+		n := p.machine.Node(s.nodes[0])
+		if n == nil || n.HasMemory {
+			continue
+		}
+		from := source(p.machine, n.ID)
+		at := slices.IndexFunc(kept, func(o silo) bool { return slices.Contains(o.nodes, from) })
+		if at < 0 || len(kept[at].cpus)+len(s.cpus) > MaxLoops {
+			continue
+		}
+		kept[at] = merged([]silo{kept[at], s})
+		kept = slices.DeleteFunc(kept, func(o silo) bool { return slices.Equal(o.nodes, s.nodes) })
+		p.note("node %d has no memory: the worker of node %d, from which it comes, has its %s too", n.ID, from, list(s.cpus))
+	}
+	return kept
 }
 
 // clusters cuts each pool by last-level cache. A cache that spans nodes (as

@@ -40,6 +40,10 @@ func Warnings(m *topology.Machine, a *Assignment) []Warning {
 	return c.found
 }
 
+// byTune begins the cures of what the plan of package tune mends; its test holds it
+// to that.
+const byTune = "sluice tune --apply, with the same --config; by hand: "
+
 // critic collects the warnings.
 type critic struct {
 	machine *topology.Machine
@@ -224,7 +228,7 @@ func (c *critic) nicElsewhere(n *topology.NIC) {
 	if away := without(c.nodesOf(c.delivery(n)), served); len(away) > 0 {
 		c.warn("nic-elsewhere", fmt.Sprintf("%s delivers packets on node %s, where no worker is", n.Name, topology.FormatCPUs(away)),
 			"each of them crosses to another node before anybody reads it",
-			fmt.Sprintf("stop irqbalance; for each interrupt of %s: echo %s > /proc/irq/N/smp_affinity_list", n.Name, topology.FormatCPUs(c.cpusOn(served))))
+			byTune+fmt.Sprintf("stop irqbalance; for each interrupt of %s: echo %s > /proc/irq/N/smp_affinity_list", n.Name, topology.FormatCPUs(c.cpusOn(served))))
 	}
 }
 
@@ -247,7 +251,7 @@ func (c *critic) nicOffItsNode(n *topology.NIC) {
 	slices.Sort(irqs)
 	c.warn("nic-remote", fmt.Sprintf("%s is on node %d, but its interrupts %s go to other nodes", n.Name, n.Node, topology.FormatCPUs(slices.Compact(irqs))),
 		"the card writes packets to its own node's memory, and another node reads them",
-		fmt.Sprintf("stop irqbalance; for each of them: echo %s > /proc/irq/N/smp_affinity_list", topology.FormatCPUs(both(home.CPUs, c.used()))))
+		byTune+fmt.Sprintf("stop irqbalance; for each of them: echo %s > /proc/irq/N/smp_affinity_list", topology.FormatCPUs(both(home.CPUs, c.used()))))
 }
 
 // wantsSpread reports whether a card's interrupts belong on other nodes too:
@@ -271,7 +275,7 @@ func (c *critic) oneQueue(n *topology.NIC) {
 	cpus := c.used()
 	c.warn("rps-off", fmt.Sprintf("%s has one receive queue, and RPS is off", n.Name),
 		"one CPU takes all packets off the card, and hands work to the others one by one",
-		fmt.Sprintf("echo %s > /sys/class/net/%s/queues/rx-0/rps_cpus", topology.FormatMask(cpus), n.Name))
+		byTune+fmt.Sprintf("echo %s > /sys/class/net/%s/queues/rx-0/rps_cpus", topology.FormatMask(cpus), n.Name))
 }
 
 // deafWorkers: with several nodes, those on which no card delivers. A connection
@@ -305,7 +309,7 @@ func (c *critic) deafWorkers() {
 	}
 	c.warn("node-deaf", fmt.Sprintf("no network card delivers on node %s", topology.FormatCPUs(deaf)),
 		"connections are steered to the node on which they arrive, so the workers there get none from outside",
-		fmt.Sprintf("send some receive queues' interrupts there (echo %s > /proc/irq/N/smp_affinity_list), or set rps_cpus of a card that has too few queues", topology.FormatCPUs(c.cpusOn(deaf))))
+		byTune+fmt.Sprintf("send some receive queues' interrupts there (echo %s > /proc/irq/N/smp_affinity_list), or set rps_cpus of a card that has too few queues", topology.FormatCPUs(c.cpusOn(deaf))))
 }
 
 // idleReserve: CPUs were left to interrupts that go elsewhere.
@@ -327,7 +331,7 @@ func (c *critic) idleReserve() {
 	if idle := without(reserved, targets); len(idle) > 0 && len(targets) > 0 {
 		c.warn("reserve-idle", fmt.Sprintf("%s left to interrupts (workers.reserve), but no network card's go there", list(idle)),
 			"they are taken from the workers for nothing",
-			fmt.Sprintf("stop irqbalance; for interrupts of the same node: echo %s > /proc/irq/N/smp_affinity_list", topology.FormatCPUs(idle)))
+			byTune+fmt.Sprintf("stop irqbalance; for interrupts of the same node: echo %s > /proc/irq/N/smp_affinity_list", topology.FormatCPUs(idle)))
 	}
 }
 

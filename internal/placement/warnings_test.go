@@ -178,8 +178,8 @@ func TestCures(t *testing.T) {
 				cures = append(cures, warning.Cure)
 			}
 		}
-		if len(cures) != 1 || !strings.Contains(cures[0], c.want) {
-			t.Errorf("%s: cures are %s, want one with %q", c.id, fmt.Sprintf("%q", cures), c.want)
+		if len(cures) != 1 || !strings.Contains(cures[0], c.want) || !strings.HasPrefix(cures[0], "sluice tune --apply, ") {
+			t.Errorf("%s: cures are %s, want one by sluice tune, or with %q", c.id, fmt.Sprintf("%q", cures), c.want)
 		}
 	}
 }

@@ -102,7 +102,8 @@ func steeringOf(wish string, workers []placement.Worker) string {
 	return config.SteerHash
 }
 
-// partsFor decides which sockets each CPU's connections go to. A worker that is
+// partsFor decides which sockets each CPU's connections go to. Where a worker has CPUs
+// of several nodes, a node's go to the loops that are pinned there. A worker that is
 // absent gets nothing: its CPUs' connections go to the others of its node, or to
 // all if it has none there. CPUs that no worker has go to the workers of their node,
 // or to all if it has none. If everybody is absent, everybody is waited for.
@@ -114,10 +115,10 @@ func partsFor(steering string, workers []placement.Worker, absent []bool) []part
 			break
 		}
 		for _, cpu := range slices.Concat(w.Reserved, w.Unused) {
-			targets[cpu] = g.onNode(w.Node)
+			targets[cpu] = g.onNode(w.NodeOf(cpu), w.Node)
 		}
 		for at, cpu := range w.CPUs {
-			targets[cpu] = g.onNode(w.Node)
+			targets[cpu] = g.onNode(w.NodeOf(cpu), w.Node)
 			if steering == config.SteerCPU && !g.absent(i) {
 				targets[cpu] = g.onCPU(i, at)
 			}
@@ -130,7 +131,7 @@ func partsFor(steering string, workers []placement.Worker, absent []bool) []part
 type group struct {
 	workers []placement.Worker
 	places  [][]int       // by worker, by loop; nil: the worker is absent
-	nodes   map[int][]int // by the workers' node
+	nodes   map[int][]int // by the node that a loop is pinned to, else its worker's
 	all     []int
 }
 
@@ -139,13 +140,17 @@ func groupOf(workers []placement.Worker, absent []bool) *group {
 	everybody := !slices.Contains(absent, false)
 	next := 0
 	for i, w := range workers {
-		for range w.Loops {
+		for loop := range w.Loops {
 			if everybody || !absent[i] {
+				node := w.Node
+				if w.Pin {
+					node = w.NodeOf(w.CPUs[loop%len(w.CPUs)])
+				}
 				g.places[i] = append(g.places[i], next)
+				g.nodes[node] = append(g.nodes[node], next)
 			}
 			next++
 		}
-		g.nodes[w.Node] = append(g.nodes[w.Node], g.places[i]...)
 		g.all = append(g.all, g.places[i]...)
 	}
 	return g
@@ -153,10 +158,12 @@ func groupOf(workers []placement.Worker, absent []bool) *group {
 
 func (g *group) absent(worker int) bool { return g.places[worker] == nil }
 
-// onNode is the sockets of a node's workers.
-func (g *group) onNode(node int) []int {
-	if places := g.nodes[node]; len(places) > 0 {
-		return places
+// onNode is the sockets of the first of some nodes that has any, else all.
+func (g *group) onNode(nodes ...int) []int {
+	for _, node := range nodes {
+		if places := g.nodes[node]; len(places) > 0 {
+			return places
+		}
 	}
 	return g.all
 }

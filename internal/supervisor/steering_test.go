@@ -35,6 +35,10 @@ func TestParts(t *testing.T) {
 	granted[0].Unused = []int{0, 4}
 	few := []placement.Worker{{Node: 0, CPUs: []int{0, 1, 2}, Loops: 2}}
 	many := []placement.Worker{{Node: 0, CPUs: []int{0, 1}, Loops: 3}, on(1, 2)}
+	fed := placement.Worker{Node: 1, CPUs: []int{0, 2, 3}, Unused: []int{1}, Loops: 3, Pin: true, CPUNodes: map[int]int{0: 0, 1: 0, 2: 1, 3: 1}}
+	loose, short := fed, fed
+	loose.Pin = false
+	short.CPUs, short.Unused, short.Loops = []int{2, 3}, []int{0, 1}, 2
 	for _, test := range []struct {
 		what     string
 		workers  []placement.Worker
@@ -53,6 +57,11 @@ func TestParts(t *testing.T) {
 		{"two workers on a node", []placement.Worker{on(0, 0), on(0, 1), on(1, 2)}, "node", nil, "0:[0 1] 2:[2] 3:[0 1 2]"},
 		{"fewer loops than CPUs", few, "cpu", nil, "0:[0] 1:[1] 2:[0] 3:[0 1]"},
 		{"more loops than CPUs", many, "cpu", nil, "0:[0 2] 1:[1] 2:[3] 3:[0 1 2 3]"},
+		{"two nodes of one worker", []placement.Worker{fed, on(2, 4)}, "node", nil, "0:[0] 2:[1 2] 4:[3] 5:[0 1 2 3]"},
+		{"the same, by CPU", []placement.Worker{fed, on(2, 4)}, "cpu", nil, "0:[0] 2:[1] 3:[2] 4:[3] 5:[0 1 2 3]"},
+		{"the same, its loops not pinned", []placement.Worker{loose, on(2, 4)}, "node", nil, "0:[0 1 2] 4:[3] 5:[0 1 2 3]"},
+		{"the same, no loop on one of them", []placement.Worker{short, on(2, 4)}, "node", nil, "0:[0 1] 4:[2] 5:[0 1 2]"},
+		{"the same, and it is away", []placement.Worker{fed, on(2, 4)}, "node", []int{0}, "0:[3]"},
 		{"a node's only worker is away", two, "node", []int{1}, "0:[0 1]"},
 		{"the same, by CPU", two, "cpu", []int{0}, "0:[2 3] 2:[2] 3:[3] 4:[2 3]"},
 		{"the same, by hash", two, "hash", []int{0}, "0:[2 3]"},
