@@ -26,6 +26,8 @@ type Setup struct {
 	Backends    []int  // ports on 127.0.0.1
 	Threads     int    // workers, threads or loops: as many as CPUs
 	Per         string // of Sluice: a worker for each node, cluster or machine, or so many, with a loop for each CPU; empty: Threads loops
+	Affinity    string // of Sluice: workers.affinity, with Per; empty: the default
+	Steering    string // of Sluice: the listener's steering; empty: the default
 	LargeBodies bool   // with the buffers that suit large bodies, where the defaults do not
 	AccessLog   string // file for the default access log, where the template knows one; empty: none
 }

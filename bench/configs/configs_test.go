@@ -85,6 +85,10 @@ func TestSluice(t *testing.T) {
 	if c.Workers.Loops != 2 || c.Log.Access.Path != "off" || c.Limits.Requests != 0 || len(c.Farms[0].Servers) != 2 {
 		t.Errorf("got %+v", c)
 	}
+	out, _ = Render("sluice.yaml", Setup{Dir: "/d", Port: 20001, Backends: []int{20002}, Per: "2", Affinity: "soft", Steering: "cpu"})
+	if c, err := config.Parse("sluice.yaml", out); err != nil || c.Workers.Per != "2" || c.Workers.Affinity != "soft" || c.Listeners[0].Steering != "cpu" {
+		t.Errorf("%v\n%s", err, out)
+	}
 	if !c.Forward.XForwarded || c.Forward.Via == "off" || !c.Forward.RequestID {
 		t.Errorf("its defaults do not add the headers: %+v", c.Forward)
 	}

@@ -31,6 +31,7 @@ const (
 	auto       = "auto"
 	loadRest   = "rest"
 	loadShared = "shared"
+	loadFirst  = "first"
 )
 
 // Open files that Sluice may need: 64 clients for each CPU and as many servers, and
@@ -55,8 +56,8 @@ func parse(args []string) (options, error) {
 	var o options
 	f := flag.NewFlagSet("scaling", flag.ContinueOnError)
 	cpus := f.String("cpus", auto, "numbers of Sluice's CPUs, as 20,40,80; auto: one, a cache's, a node's, those of 2, 4, … nodes, all")
-	pers := f.String("per", "node,machine,cluster", "values of workers.per")
-	f.StringVar(&o.load, "load", auto, "where load runs: shared (on Sluice's CPUs), rest (on those that it leaves at a step, else shared), auto (on half of each node, if each has four CPUs; else rest)")
+	pers := f.String("per", "node,machine,cluster", "values of workers.per, each with /soft for workers.affinity: soft")
+	f.StringVar(&o.load, "load", auto, "where load runs: shared (on Sluice's CPUs), first (on the first of these, for the loop there), rest (on those that it leaves at a step, else shared), auto (on half of each node, if each has four CPUs; else rest)")
 	o.Add(f, time.Second)
 	if err := f.Parse(args); err != nil {
 		return o, err
@@ -74,8 +75,8 @@ func parse(args []string) (options, error) {
 	if slices.Contains(o.pers, "") {
 		return o, fmt.Errorf("-per %q: write values of workers.per, as node,machine,4", *pers)
 	}
-	if !slices.Contains([]string{auto, loadRest, loadShared}, o.load) {
-		return o, fmt.Errorf("-load %q: write auto, rest or shared", o.load)
+	if !slices.Contains([]string{auto, loadRest, loadShared, loadFirst}, o.load) {
+		return o, fmt.Errorf("-load %q: write auto, rest, shared or first", o.load)
 	}
 	return o, o.Check()
 }
@@ -117,7 +118,7 @@ func run(ctx context.Context, args []string) error {
 
 // plan chooses the steps and the sizes, and where load runs.
 func plan(o options, whole shape.Shape, workers planner) (todo []size, from feed, err error) {
-	from.shared = o.load == loadShared
+	from.shared, from.first = o.load == loadShared, o.load == loadFirst
 	if o.load == auto {
 		from.aside = whole.Aside()
 	}
@@ -142,7 +143,9 @@ func entrants(todo []size, sluice peers.Peer) (series, []suite.Sized) {
 	all = append(all, &measured{size: todo[last], twin: todo[last].name()})
 	var entrants []suite.Sized
 	for _, m := range all {
-		entrants = append(entrants, suite.Sized{Entrant: suite.Entrant{Name: m.rowName(), Peer: sluice, Per: m.per[0]}, Layout: m.layout})
+		e := suite.Entrant{Name: m.rowName(), Peer: sluice, Steering: m.steering}
+		e.Per, e.Affinity = arrangement(m.per[0])
+		entrants = append(entrants, suite.Sized{Entrant: e, Layout: m.layout})
 	}
 	return all, entrants
 }
@@ -155,9 +158,7 @@ func write(o options, results report.Results, all series, whole shape.Shape) err
 	if t, ok := all.rateTable(); ok {
 		results.Tables = append(results.Tables, t)
 	}
-	if t, ok := all.perTable(o.pers[0]); ok {
-		results.Tables = append(results.Tables, t)
-	}
+	results.Tables = append(results.Tables, all.perTables(o.pers[0])...)
 	dir, err := o.Write("scaling", results)
 	if dir == "" || err != nil {
 		return err
@@ -171,6 +172,8 @@ func method(o options, whole shape.Shape, from feed) []string {
 	switch {
 	case from.shared:
 		load = "Load generators and backends run on Sluice's CPUs at every step, so that what they do to the caches is in every figure."
+	case from.first:
+		load = "Load generator and backend run on the first of Sluice's CPUs, and `steering: cpu` gives their connections to the loop there: one CPU has all the work, and the others have none unless Sluice moves it."
 	case len(from.aside) > 0:
 		load = fmt.Sprintf("Half of each node is set aside for load generators and backends, CPUs %v, and no step takes them; each pair of them is on a node of Sluice's.", from.aside)
 	}

@@ -11,13 +11,14 @@ import (
 
 // size is Sluice on so many CPUs with one plan of workers.
 type size struct {
-	cpus    []int
-	per     []string // the values of workers.per that make this plan
-	workers int
-	at      string // how large it is: "4 CPUs, 1 node, 1 cache"
-	threads int    // CPUs of one core, at most
-	layout  suite.Layout
-	afar    bool // some of the load comes from another node than Sluice's
+	cpus     []int
+	per      []string // the values of workers.per that make this plan
+	workers  int
+	at       string // how large it is: "4 CPUs, 1 node, 1 cache"
+	threads  int    // CPUs of one core, at most
+	layout   suite.Layout
+	steering string // of the listener; empty: the default
+	afar     bool   // some of the load comes from another node than Sluice's
 }
 
 // name is the size's in a table: "4 CPUs, per node = cluster".
@@ -61,10 +62,20 @@ func namedSteps(s shape.Shape, counts []int) ([][]int, error) {
 // planner says which CPUs each worker has.
 type planner func(per string, cpus []int) ([][]int, error)
 
+// steerCPU is the steering that gives a connection to the loop on whose CPU it arrives.
+const steerCPU = "cpu"
+
 // feed says where load generators and backends run.
 type feed struct {
 	aside  []int // CPUs that no step takes; none: those that Sluice leaves at a step
 	shared bool  // on Sluice's own at every step
+	first  bool  // on the first of Sluice's own, and all connections are for the loop there
+}
+
+// arrangement reads a value of -per: "node" or "node/soft".
+func arrangement(word string) (per, affinity string) {
+	per, affinity, _ = strings.Cut(word, "/")
+	return per, affinity
 }
 
 // sizes are all plans of all steps. Values of workers.per that make the same plan
@@ -74,23 +85,30 @@ func sizes(whole shape.Shape, from feed, steps [][]int, pers []string, plan plan
 	for _, cpus := range steps {
 		first := len(all)
 		seen := map[string]int{}
-		for _, per := range pers {
+		for _, word := range pers {
+			per, affinity := arrangement(word)
 			workers, err := plan(per, cpus)
 			if err != nil {
 				return nil, err
 			}
-			key := fmt.Sprint(workers)
+			if len(cpus) == 1 {
+				affinity = "" // there is nowhere to go
+			}
+			key := fmt.Sprint(workers, affinity)
 			if at, same := seen[key]; same {
-				all[at].per = append(all[at].per, per)
+				all[at].per = append(all[at].per, word)
 				continue
 			}
 			seen[key] = len(all)
-			all = append(all, size{cpus: cpus, per: []string{per}, workers: len(workers)})
+			all = append(all, size{cpus: cpus, per: []string{word}, workers: len(workers)})
 		}
 		layout, afar := share(whole, from, cpus)
 		for i := first; i < len(all); i++ {
 			all[i].at, all[i].threads = whole.Only(cpus).String(), whole.Only(cpus).Threads()
 			all[i].layout, all[i].afar = layout, afar
+			if from.first {
+				all[i].steering = steerCPU
+			}
 		}
 	}
 	return all, nil
@@ -106,6 +124,10 @@ func share(whole shape.Shape, from feed, cpus []int) (l suite.Layout, afar bool)
 		free = whole.Only(from.aside)
 	}
 	ours := whole.Only(cpus)
+	if from.first {
+		l.Load, l.Backend, l.Shared = [][]int{cpus[:1]}, [][]int{cpus[:1]}, true
+		return l, false
+	}
 	if from.shared || len(free.CPUs) == 0 {
 		for range max(1, len(cpus)/4) {
 			l.Load, l.Backend = append(l.Load, l.Proxy), append(l.Backend, l.Proxy)

@@ -108,6 +108,11 @@ func TestSizes(t *testing.T) {
 			t.Errorf("%s: %q, %v; want %q", c.name, got, err, c.want)
 		}
 	}
+	two := machine(2, 1, 1)
+	all, err := sizes(two, feed{first: true}, autoSteps(two), []string{"node", "node/soft", "machine"}, planned(two))
+	if err != nil || len(all) != 4 || all[0].name() != "1 CPU, per node = node/soft = machine" || all[2].name() != "2 CPUs, per node/soft" || all[2].steering != "cpu" {
+		t.Errorf("with soft: %+v, %v", all, err)
+	}
 	if _, err := sizes(machine(1, 1, 2), feed{}, [][]int{{0}}, []string{"rack"}, planned(machine(1, 1, 2))); err == nil {
 		t.Error("a plan that cannot be is no fault")
 	}
@@ -125,6 +130,7 @@ func TestShare(t *testing.T) {
 		{"the other CPU", machine(1, 1, 2), feed{}, []int{0}, "{[0] [[1]] [[1]] false} false"},
 		{"none is left", machine(1, 1, 2), feed{}, []int{0, 1}, "{[0 1] [[0 1]] [[0 1]] true} false"},
 		{"shared always", machine(1, 1, 2), feed{shared: true}, []int{0}, "{[0] [[0]] [[0]] true} false"},
+		{"on the first", two, feed{first: true}, []int{4, 0}, "{[0 4] [[4]] [[4]] true} false"},
 		{"a pair for four CPUs that are shared", machine(1, 1, 8), feed{}, []int{0, 1, 2, 3, 4, 5, 6, 7},
 			"{[0 1 2 3 4 5 6 7] [[0 1 2 3 4 5 6 7] [0 1 2 3 4 5 6 7]] [[0 1 2 3 4 5 6 7] [0 1 2 3 4 5 6 7]] true} false"},
 		{"set aside on each node", two, feed{aside: []int{2, 3, 6, 7}}, []int{0, 1, 4, 5}, "{[0 1 4 5] [[2] [6]] [[3] [7]] false} false"},

@@ -119,6 +119,8 @@ func (s series) row(m *measured, rounds []float64) report.Row {
 	others := slices.Sorted(slices.Values(slices.Concat(slices.Concat(m.layout.Load...), slices.Concat(m.layout.Backend...))))
 	on := shape.Count(len(slices.Compact(others)), "other")
 	switch {
+	case m.steering == steerCPU:
+		on = "the first of them"
 	case m.layout.Shared:
 		on = "the same"
 	case m.afar:
@@ -154,14 +156,25 @@ func (s series) rateTable() (report.Table, bool) {
 	return t, true
 }
 
-// perTable compares the arrangements of each step with the first of them; it is no
-// table if no step has two.
-func (s series) perTable(first string) (report.Table, bool) {
-	t := report.Table{
-		ID: "scaling-per", Title: "one process for all CPUs, one per node, one per cache",
+// perTables compare the arrangements of each step with the first of them, if any has
+// two. Where all have the same load on the same CPU requests/s say something too.
+func (s series) perTables(first string) []report.Table {
+	all := s.perTable(report.Table{
+		ID: "scaling-per", Title: "one process for all CPUs, one per node, one per cache, so many",
 		Metric: "CPU time of Sluice's processes per request, µs",
-		Extras: []string{"CPUs are", "workers", "requests/s"},
+	}, first, "requests for the same CPU time", cost)
+	if s[0].steering != steerCPU {
+		return all
 	}
+	return append(all, s.perTable(report.Table{
+		ID: "scaling-first", Title: "what comes of load for the loop on one CPU",
+		Metric: "1 ÷ requests/s, µs",
+	}, first, "requests/s", func(r suite.Round) float64 { return 1e6 / r.Rate() })...)
+}
+
+// perTable is one of them, or none.
+func (s series) perTable(t report.Table, first, what string, figure func(suite.Round) float64) []report.Table {
+	t.Extras = []string{"CPUs are", "workers", "requests/s"}
 	for _, m := range s {
 		base := s.find(len(m.cpus), first)
 		same := func(o *measured) bool { return len(o.cpus) == len(m.cpus) && o.twin == "" && o != base }
@@ -172,16 +185,19 @@ func (s series) perTable(first string) (report.Table, bool) {
 		if m.Good() > 0 {
 			rate = fmt.Sprintf("%.0f", m.Mean(suite.Round.Rate))
 		}
-		t.Rows = append(t.Rows, report.Row{Name: m.name(), Base: base.name(), Rounds: m.Figures(cost),
+		t.Rows = append(t.Rows, report.Row{Name: m.name(), Base: base.name(), Rounds: m.Figures(figure),
 			Extra: []string{m.at, fmt.Sprint(m.workers), rate}})
 	}
 	t.Compare()
 	for _, row := range t.Rows {
 		if row.Name != row.Base {
-			t.Notes = append(t.Notes, "requests for the same CPU time, "+row.Name+" ÷ "+row.Base+": "+row.Ratio.Multiple())
+			t.Notes = append(t.Notes, what+", "+row.Name+" ÷ "+row.Base+": "+row.Ratio.Multiple())
 		}
 	}
-	return t, len(t.Rows) > 0
+	if len(t.Rows) == 0 {
+		return nil
+	}
+	return []report.Table{t}
 }
 
 // verdicts are the sentences about one arrangement: W12 from the first step to each

@@ -83,9 +83,13 @@ func TestOtherTables(t *testing.T) {
 	flatCost := func(int, int) float64 { return 10 }
 	whole := machine(2, 1, 4)
 	all := ran(t, whole, feed{aside: whole.Aside()}, flatCost)
-	per, ok := all.perTable("machine")
-	if !ok || len(per.Rows) != 2 || per.Rows[1].Base != "4 CPUs, per machine" || !near(per.Rows[1].Ratio.Mean, 1) {
-		t.Errorf("arrangements %v, %+v", ok, per.Rows)
+	tables := all.perTables("machine")
+	if len(tables) != 1 {
+		t.Fatalf("%d tables of arrangements", len(tables))
+	}
+	per := tables[0]
+	if len(per.Rows) != 2 || per.Rows[1].Base != "4 CPUs, per machine" || !near(per.Rows[1].Ratio.Mean, 1) {
+		t.Errorf("arrangements %+v", per.Rows)
 	}
 	if got := strings.Join(per.Notes, "; "); got != "requests for the same CPU time, 4 CPUs, per node ÷ 4 CPUs, per machine: no difference is shown: 1.00 × [1.00, 1.00]" {
 		t.Errorf("notes %s", got)
@@ -95,8 +99,14 @@ func TestOtherTables(t *testing.T) {
 		t.Errorf("rates %v, %+v", ok, rate.Rows)
 	}
 	small := ran(t, machine(1, 1, 2), feed{}, flatCost)
-	if _, ok := small.perTable("machine"); ok {
+	if tables := small.perTables("machine"); len(tables) > 0 {
 		t.Error("arrangements that are one plan are compared")
+	}
+	// Half the requests for the same CPU time per request.
+	first := ran(t, whole, feed{first: true}, func(cpus, workers int) float64 { return 10 * float64(workers) })
+	tables = first.perTables("machine")
+	if len(tables) != 2 || tables[1].ID != "scaling-first" || !near(tables[1].Rows[1].Ratio.Mean, 0.5) || first.costTable().Rows[2].Extra[2] != "the first of them" {
+		t.Errorf("with load for one CPU: %+v", tables)
 	}
 	if _, ok := small.rateTable(); ok {
 		t.Error("a single step with load of its own is a series")

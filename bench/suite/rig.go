@@ -67,6 +67,8 @@ type Entrant struct {
 	Log         bool   // with its default access log, to a file
 	LargeBodies bool   // with buffers for large bodies
 	Per         string // Sluice's workers.per; empty: as ever, a loop for each CPU
+	Affinity    string // Sluice's workers.affinity, with Per; empty: the default
+	Steering    string // of Sluice's listener; empty: the default
 }
 
 // Build compiles the generator and the floor into r.Dir.
@@ -115,7 +117,8 @@ func (r *Rig) start(ctx context.Context, e Entrant, perRequest bool) (*peers.Run
 		return nil, nil, err
 	}
 	s := peers.Setup{
-		Setup:      configs.Setup{Dir: dir, Port: port, Threads: len(r.Layout.Proxy), LargeBodies: e.LargeBodies, Per: e.Per},
+		Setup: configs.Setup{Dir: dir, Port: port, Threads: len(r.Layout.Proxy), LargeBodies: e.LargeBodies,
+			Per: e.Per, Affinity: e.Affinity, Steering: e.Steering},
 		CPUs:       r.Layout.Proxy,
 		PerRequest: perRequest,
 	}
