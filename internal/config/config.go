@@ -95,9 +95,10 @@ type Listener struct {
 	Steering string `yaml:"steering" json:"steering"`           // auto | node | cpu | hash: which loop gets a connection
 	Away     string `yaml:"steering_away" json:"steering_away"` // wait | spread: what becomes of the new connections of a worker that has died
 
-	Protocols []string     `yaml:"protocols" json:"protocols"` // http1, http2: what clients may speak; with TLS they choose by ALPN
-	TLS       *ListenerTLS `yaml:"tls" json:"tls,omitempty"`   // nil: clients speak without TLS
-	ProxyProtocol string `yaml:"proxy_protocol" json:"proxy_protocol"` // off | on: each connection begins with a PROXY header, by which those in trust tell the client's address; others are refused
+	Protocols     []string     `yaml:"protocols" json:"protocols"`           // http1, http2: what clients may speak; with TLS they choose by ALPN
+	TLS           *ListenerTLS `yaml:"tls" json:"tls,omitempty"`             // nil: clients speak without TLS
+	ProxyProtocol string       `yaml:"proxy_protocol" json:"proxy_protocol"` // off | on: each connection begins with a PROXY header, by which those in trust tell the client's address; others are refused
+	Redirect      string       `yaml:"redirect" json:"redirect"`             // https, or https:PORT: clients are sent there by 308, to the same host and path; empty: they are served
 }
 
 // Values of Listener.Steering, Listener.Away and Listener.ProxyProtocol.

@@ -28,6 +28,7 @@ func (k *checker) listeners() {
 			k.listenerTLS(l.TLS, at+".tls")
 		}
 		k.proxyProtocol(l, at+".proxy_protocol")
+		k.redirect(l, at+".redirect")
 		if first, taken := names[l.Name]; taken && l.Name != l.Address {
 			k.add(at+".name", l.Name, problem{"the name of " + first + " too", "give each listener its own name"})
 		} else if !taken {
@@ -41,6 +42,19 @@ func (k *checker) proxyProtocol(l Listener, at string) {
 	k.oneOf(at, l.ProxyProtocol, []string{ProxyOff, ProxyOn})
 	if l.ProxyProtocol == ProxyOn && len(k.Trust) == 0 && !k.isBroken("trust") {
 		k.add(at, l.ProxyProtocol, problem{"a PROXY header is taken from addresses in trust only, and there is none", `add trust: ["10.0.0.0/8"] with the proxies before this one`})
+	}
+}
+
+// redirect checks where clients are sent.
+func (k *checker) redirect(l Listener, at string) {
+	scheme, port, hasPort := strings.Cut(l.Redirect, ":")
+	n, err := strconv.Atoi(port)
+	switch {
+	case l.Redirect == "":
+	case scheme != "https", hasPort && (err != nil || n < 1 || n > 65535):
+		k.add(at, l.Redirect, problem{"must be https, or https: and a port", "write https"})
+	case l.TLS != nil:
+		k.add(at, l.Redirect, problem{"its clients have come by https", "remove redirect, or tls"})
 	}
 }
 

@@ -30,7 +30,7 @@ func TestLoadFull(t *testing.T) {
 				Certificates: []Certificate{{"a.crt", "a.key"}, {"b.pem", "b.pem"}, {"c.pem", "c.pem"}},
 				MinVersion:   "1.3", Curves: []string{"P-256", "X25519"}, Handshake: seconds(3), Handshakes: 100,
 				ClientAuth: ClientAuth{"require", "ca.pem"}, HSTS: HSTS{2 * year, true, true}}},
-			{Name: "[::1]:8080", Address: "[::1]:8080", Backlog: 4096, Steering: "auto", Away: "wait", ProxyProtocol: "off", Protocols: []string{"http1", "http2"}},
+			{Name: "[::1]:8080", Address: "[::1]:8080", Redirect: "https:8443", Backlog: 4096, Steering: "auto", Away: "wait", ProxyProtocol: "off", Protocols: []string{"http1", "http2"}},
 			{Name: "least", Address: ":8443", Backlog: 4096, Steering: "auto", Away: "wait", ProxyProtocol: "off", Protocols: []string{"http1", "http2"}, TLS: &ListenerTLS{
 				Certificates: []Certificate{{"a.pem", "a.pem"}},
 				MinVersion:   "1.2", Curves: []string{"X25519MLKEM768", "X25519", "P-256", "P-384"}, Handshake: seconds(10), Handshakes: 4096,

@@ -8,9 +8,10 @@ import (
 
 // Limits of a head.
 type Limits struct {
-	Head   int // bytes, from the start line to the empty line
-	Line   int // bytes of the start line, without CR LF
-	Fields int // field lines
+	Head   int  // bytes, from the start line to the empty line
+	Line   int  // bytes of the start line, without CR LF
+	Fields int  // field lines
+	Secure bool // the client comes by TLS: it may name https targets
 }
 
 // firstLine takes the start line off b, without its CR LF. next is 0 if the line

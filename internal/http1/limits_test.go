@@ -43,19 +43,19 @@ func limitCases() []limitCase {
 	}
 	wide := *usual
 	return []limitCase{
-		{"request line", line + rest, "GET /234567 HTTP/1.1" + rest, request(Limits{1000, len(line), 10}), errLine},
-		{"request line, its end still to come", line + "\r", line + "\rx", request(Limits{1000, len(line), 10}), errLine},
-		{"request line with a bare LF", strings.Repeat("G", 10), strings.Repeat("G", 12) + "\n", request(Limits{1000, 10, 10}), errLine},
-		{"head", line + rest, line + "\r\nHost: hh\r\n\r\n", request(Limits{len(line + rest), 100, 10}), errHead},
-		{"head, its end still to come", line + "\r\nHost: h\r\nA:", line + "\r\nHost: h\r\nA: ", request(Limits{len(line + rest), 100, 10}), errHead},
-		{"head with an empty line before it", "\r\n" + line + rest, "\r\n" + line + "\r\nHost: hh\r\n\r\n", request(Limits{len(line+rest) + 2, 100, 10}), errHead},
-		{"head with a fault behind the limit", line + "\r\nHost: h\r\nA:", line + "\r\nHost: h\r\nA:\x00", request(Limits{len(line + rest), 100, 10}), errHead},
-		{"fields", line + "\r\nHost: h\r\nA: 1" + "\r\n\r\n", line + "\r\nHost: h\r\nA: 1\r\nA: 2\r\n\r\n", request(Limits{1000, 100, 2}), errFields},
+		{"request line", line + rest, "GET /234567 HTTP/1.1" + rest, request(Limits{Head: 1000, Line: len(line), Fields: 10}), errLine},
+		{"request line, its end still to come", line + "\r", line + "\rx", request(Limits{Head: 1000, Line: len(line), Fields: 10}), errLine},
+		{"request line with a bare LF", strings.Repeat("G", 10), strings.Repeat("G", 12) + "\n", request(Limits{Head: 1000, Line: 10, Fields: 10}), errLine},
+		{"head", line + rest, line + "\r\nHost: hh\r\n\r\n", request(Limits{Head: len(line + rest), Line: 100, Fields: 10}), errHead},
+		{"head, its end still to come", line + "\r\nHost: h\r\nA:", line + "\r\nHost: h\r\nA: ", request(Limits{Head: len(line + rest), Line: 100, Fields: 10}), errHead},
+		{"head with an empty line before it", "\r\n" + line + rest, "\r\n" + line + "\r\nHost: hh\r\n\r\n", request(Limits{Head: len(line+rest) + 2, Line: 100, Fields: 10}), errHead},
+		{"head with a fault behind the limit", line + "\r\nHost: h\r\nA:", line + "\r\nHost: h\r\nA:\x00", request(Limits{Head: len(line + rest), Line: 100, Fields: 10}), errHead},
+		{"fields", line + "\r\nHost: h\r\nA: 1" + "\r\n\r\n", line + "\r\nHost: h\r\nA: 1\r\nA: 2\r\n\r\n", request(Limits{Head: 1000, Line: 100, Fields: 2}), errFields},
 		{"names in Connection", connectionNaming(connectionOptions), connectionNaming(connectionOptions + 1), request(wide), errOptions},
 
-		{"status line", status + fields, "HTTP/1.1 200 Okays" + fields, response(Limits{1000, len(status), 10}), errHead},
-		{"response head", status + fields, status + "\r\nA: 12\r\n\r\n", response(Limits{len(status + fields), 100, 10}), errHead},
-		{"response fields", status + "\r\nA: 1\r\nB: 1\r\n\r\n", status + "\r\nA: 1\r\nB: 1\r\nC: 1\r\n\r\n", response(Limits{1000, 100, 2}), errFields},
+		{"status line", status + fields, "HTTP/1.1 200 Okays" + fields, response(Limits{Head: 1000, Line: len(status), Fields: 10}), errHead},
+		{"response head", status + fields, status + "\r\nA: 12\r\n\r\n", response(Limits{Head: len(status + fields), Line: 100, Fields: 10}), errHead},
+		{"response fields", status + "\r\nA: 1\r\nB: 1\r\n\r\n", status + "\r\nA: 1\r\nB: 1\r\nC: 1\r\n\r\n", response(Limits{Head: 1000, Line: 100, Fields: 2}), errFields},
 
 		{"body by length", "5", "6", byLength(message.Length, 5), errBody},
 		{"body until close", "5", "6", byLength(message.UntilClose, 5), errBody},
@@ -66,7 +66,7 @@ func limitCases() []limitCase {
 		{"chunk extensions", chunksWithExtensions(extensionBytes), chunksWithExtensions(extensionBytes + 1), chunked(wide, 0), errExtensions},
 		{"trailer section", "0\r\nA: 1\r\n\r\n", "0\r\nA: 12\r\n\r\n", chunked(Limits{len("A: 1\r\n\r\n"), 100, 10}, 0), errTrailers},
 		{"trailer section, its end still to come", "0\r\nA: 12345", "0\r\nA: 123456", chunked(Limits{len("A: 12345"), 100, 10}, 0), errTrailers},
-		{"trailer fields", "0\r\nA: 1\r\nB: 1\r\n\r\n", "0\r\nA: 1\r\nB: 1\r\nC: 1\r\n\r\n", chunked(Limits{1000, 100, 2}, 0), errFields},
+		{"trailer fields", "0\r\nA: 1\r\nB: 1\r\n\r\n", "0\r\nA: 1\r\nB: 1\r\nC: 1\r\n\r\n", chunked(Limits{Head: 1000, Line: 100, Fields: 2}, 0), errFields},
 	}
 }
 

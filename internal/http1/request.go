@@ -29,7 +29,7 @@ func ParseRequest(b []byte, lim *Limits, r *message.Request) (n int, err error) 
 	if err != nil || next == 0 {
 		return 0, err
 	}
-	if err := parseRequestLine(text, r); err != nil {
+	if err := parseRequestLine(text, lim.Secure, r); err != nil {
 		return 0, err
 	}
 	r.Fields, n, err = parseFields(b, start+next, lim, errHead, r.Fields)
@@ -41,7 +41,7 @@ func ParseRequest(b []byte, lim *Limits, r *message.Request) (n int, err error) 
 
 // parseRequestLine reads method SP target SP version (RFC 9112 3). The method's
 // first byte has been seen to be one.
-func parseRequestLine(text []byte, r *message.Request) error {
+func parseRequestLine(text []byte, secure bool, r *message.Request) error {
 	n := span(text, tokenChar)
 	if n == len(text) || text[n] != ' ' {
 		return errRequestLine
@@ -57,7 +57,7 @@ func parseRequestLine(text []byte, r *message.Request) error {
 	if r.Version, err = version(rest[n+1:]); err != nil {
 		return err
 	}
-	return parseTarget(r)
+	return parseTarget(secure, r)
 }
 
 // MethodOf tells which method has this name, which is case-sensitive.
@@ -106,7 +106,7 @@ func digit(c byte) bool { return '0' <= c && c <= '9' }
 
 // parseTarget checks the target's form and takes an absolute one apart, so that
 // r.Target is what is forwarded (RFC 9112 3.2).
-func parseTarget(r *message.Request) error {
+func parseTarget(secure bool, r *message.Request) error {
 	t := r.Target
 	switch {
 	case r.Method == message.CONNECT:
@@ -123,12 +123,12 @@ func parseTarget(r *message.Request) error {
 		}
 		return nil
 	}
-	return parseAbsolute(r)
+	return parseAbsolute(secure, r)
 }
 
 // parseAbsolute reads absolute-form: the authority becomes Host, the rest the
 // target (RFC 9112 3.2.2).
-func parseAbsolute(r *message.Request) error {
+func parseAbsolute(secure bool, r *message.Request) error {
 	colon := bytes.IndexByte(r.Target, ':')
 	if colon < 0 || !bytes.HasPrefix(r.Target[colon:], []byte("://")) {
 		return errTarget
@@ -136,7 +136,9 @@ func parseAbsolute(r *message.Request) error {
 	rest := r.Target[colon+3:]
 	switch scheme := r.Target[:colon]; {
 	case message.EqualFold(scheme, "https"):
-		return errScheme
+		if !secure {
+			return errScheme
+		}
 	case !message.EqualFold(scheme, "http"):
 		return errTarget
 	}

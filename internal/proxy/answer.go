@@ -179,6 +179,9 @@ func (x *exchange) composeAnswer() {
 			x.framing, x.close = message.UntilClose, true
 		}
 	}
+	if hsts := x.s.listener.HSTS; hsts != nil && r.Status >= 200 {
+		x.replace(r, nameHSTS, hsts)
+	}
 	if x.house.timing {
 		r.Fields = append(r.Fields, message.Field{Name: nameServerTiming, Value: x.spell(x.appendTiming)})
 	}
@@ -191,6 +194,16 @@ func (x *exchange) composeAnswer() {
 	if x.bodyLeft() {
 		x.close, x.linger = true, true // it will not be read to its end
 	}
+}
+
+// replace has the client see this value of a field, and none that the server sent.
+func (x *exchange) replace(r *message.Response, name, value []byte) {
+	for i := range r.Fields {
+		if f := &r.Fields[i]; len(f.Name) == len(name) && bytes.EqualFold(f.Name, name) {
+			f.Drop = true
+		}
+	}
+	r.Fields = append(r.Fields, message.Field{Name: name, Value: value})
 }
 
 // eventStream is the content that never ends by itself (HTML Living Standard,

@@ -62,6 +62,7 @@ type exchange struct {
 	proceeded bool            // the client has been told to send its body
 	interims  int             // bytes of the interim heads that came
 	status    int             // sent to the client; 0: none yet
+	location  string          // where a redirect of our own leads
 	close     bool            // the client connection ends with this answer
 	linger    bool            // and what the client still sends is read
 	cut       bool            // the answer ends with the connection, and is not whole
@@ -143,6 +144,9 @@ func (x *exchange) accept() bool {
 	r := &x.req
 	x.identify()
 	switch {
+	case x.s.listener.Redirect != "":
+		x.redirect()
+		return false
 	case r.MaxForwards == 0: // only OPTIONS and TRACE have it
 		x.answerHere()
 		return false

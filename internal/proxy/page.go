@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"strconv"
+	"strings"
 	"time"
 
 	"sluice/internal/http1"
@@ -38,7 +39,7 @@ var explanations = [segment.ReasonCount]string{
 
 // phrases are the reason phrases of the statuses that Sluice itself sends.
 var phrases = map[int]string{
-	200: "OK", 400: "Bad Request", 404: "Not Found", 408: "Request Timeout", 413: "Content Too Large",
+	200: "OK", 308: "Permanent Redirect", 400: "Bad Request", 404: "Not Found", 408: "Request Timeout", 413: "Content Too Large",
 	414: "URI Too Long", 421: "Misdirected Request", 431: "Request Header Fields Too Large",
 	500: "Internal Server Error", 501: "Not Implemented", 502: "Bad Gateway", 503: "Service Unavailable",
 	504: "Gateway Timeout", 505: "HTTP Version Not Supported",
@@ -95,6 +96,12 @@ func (x *exchange) sendOwn(status int, contentType string, content []byte) {
 	if contentType != "" {
 		say("Content-Type", contentType)
 		say("Cache-Control", "no-store")
+	}
+	if x.s.listener.HSTS != nil {
+		r.Fields = append(r.Fields, message.Field{Name: nameHSTS, Value: x.s.listener.HSTS})
+	}
+	if x.location != "" {
+		say("Location", x.location)
 	}
 	if status == 200 && x.req.Method == message.OPTIONS {
 		say("Allow", "GET, HEAD, POST, PUT, PATCH, DELETE, OPTIONS, TRACE")
@@ -174,6 +181,35 @@ func (x *exchange) prefersJSON() bool {
 	}
 	json, html := bytes.Index(accept.Value, []byte("json")), bytes.Index(accept.Value, []byte("text/html"))
 	return json >= 0 && (html < 0 || json < html)
+}
+
+// redirect sends the client to the same address by https. 308 keeps method and
+// content (RFC 9110 15.4.9).
+func (x *exchange) redirect() {
+	_, port, _ := strings.Cut(x.s.listener.Redirect, ":")
+	host := hostOf(x.req.Host)
+	if host == "" {
+		x.fail(Failure{Party: Client, Phase: Routing, Reason: segment.NoRoute})
+		return
+	}
+	if port != "" && port != "443" {
+		host += ":" + port
+	}
+	if x.bodyLeft() {
+		x.close, x.linger = true, true
+	}
+	x.location = "https://" + host + string(x.req.Target)
+	x.sendOwn(308, "", nil)
+	x.location = ""
+}
+
+// hostOf is an authority without its port.
+func hostOf(authority []byte) string {
+	host := string(authority)
+	if i := strings.LastIndexByte(host, ':'); i >= 0 && strings.IndexByte(host[i:], ']') < 0 {
+		host = host[:i]
+	}
+	return host
 }
 
 // answerHere answers an OPTIONS or TRACE that may go no further (RFC 9110 7.6.2).

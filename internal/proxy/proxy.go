@@ -90,6 +90,10 @@ type Listener struct {
 	Port   []byte // as X-Forwarded-Port says it
 	Secure bool   // its clients come by TLS
 	HTTP2  bool   // they may speak HTTP/2 without having agreed on it (RFC 9113 3.3)
+	HSTS   []byte // Strict-Transport-Security of every answer, RFC 6797; nil: none
+	// Redirect sends clients to the same address by https: "https", or "https:" and
+	// the port. Empty: they are served.
+	Redirect string
 }
 
 // scheme is how the client's address of a resource begins.

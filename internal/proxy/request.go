@@ -40,6 +40,7 @@ const longestID = 128
 var (
 	nameConnection      = []byte("Connection")
 	nameDate            = []byte("Date")
+	nameHSTS            = []byte("Strict-Transport-Security")
 	nameForwarded       = []byte("Forwarded")
 	namePlacement       = []byte("X-Sluice-Placement")
 	nameRequestID       = []byte("X-Request-Id")

@@ -19,6 +19,8 @@ import (
 //	farm   connections: {idle: 0}    a line of the farm
 //	servers 2                        called a and b; 1 if it is not said
 //	virtual                          not over sockets: it tells of time, or of silence
+//	secure                           the listener's clients come by TLS, with HSTS of a year
+//	redirects                        it sends them to https, port 8443
 //	c → GET / HTTP/1.1               client c sends this line, CR LF included
 //	  → Host: x                      so it goes on
 //	  →
@@ -46,14 +48,15 @@ import (
 // \0 and \xHH are bytes, {300*ab} repeats. In what is received … stands for any
 // bytes of a line.
 type script struct {
-	name    string // file and title
-	config  []string
-	farm    []string
-	servers int
-	virtual bool
-	steps   []step
-	times   int // how often the steps from that one on are repeated
-	from    int
+	name     string // file and title
+	config   []string
+	farm     []string
+	servers  int
+	virtual  bool
+	listener Listener // that clients come to
+	steps    []step
+	times    int // how often the steps from that one on are repeated
+	from     int
 }
 
 // step is one thing that happens, or must be seen.
@@ -80,7 +83,7 @@ func scripts(t *testing.T) (all []*script) {
 		var s *script
 		for i, line := range strings.Split(string(text), "\n") {
 			if title, ok := strings.CutPrefix(line, "== "); ok {
-				s = &script{name: base + "/" + title, servers: 1}
+				s = &script{name: base + "/" + title, servers: 1, listener: Listener{Name: "web", Port: []byte("8080")}}
 				all = append(all, s)
 				continue
 			}
@@ -133,6 +136,10 @@ func (s *script) read(number int, line string) error {
 		return err
 	case "virtual":
 		s.virtual = true
+	case "secure":
+		s.listener.Secure, s.listener.HSTS = true, []byte("max-age=31536000")
+	case "redirects":
+		s.listener.Redirect = "https:8443"
 	case "repeat":
 		n, err := strconv.Atoi(rest)
 		s.times, s.from = n, len(s.steps)

@@ -129,10 +129,11 @@ func (s *session) waitFor(d time.Duration) {
 // head reads until a whole request head is at the start of in. n is its length;
 // 0 means that the client is silent for now.
 func (s *session) head(x *exchange, in **buffer) (n int, err error) {
-	limits := &s.proxy.snapshot.limits
+	snap := s.proxy.snapshot
 	if paused := s.paused(); paused != nil {
-		limits = &paused.snap.limits
+		snap = paused.snap
 	}
+	limits := snap.headLimits(s.listener)
 	if f := *in; f.r < f.w && s.partial == nil {
 		if n, err = s.parse(f, limits, &x.req); n > 0 || err != nil || s.speaksHTTP2(f) {
 			return n, err

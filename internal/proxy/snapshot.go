@@ -17,6 +17,7 @@ import (
 // new one, and an exchange keeps to the one it began with.
 type Snapshot struct {
 	limits   http1.Limits
+	secure   http1.Limits // the same for clients who come by TLS
 	answer   http1.Limits // of response heads
 	body     int64
 	requests int
@@ -56,6 +57,8 @@ func NewSnapshot(cfg *config.Config, farms []*upstream.Farm, lines []*admission.
 		routes:   routes,
 		farms:    farms,
 	}
+	s.secure = s.limits
+	s.secure.Secure = true
 	for _, r := range cfg.Routes {
 		s.ways = append(s.ways, way{held: r.Admission != "off", class: uint8(r.Priority), deadline: time.Duration(r.Deadline), upgrades: r.Upgrades})
 	}
@@ -69,6 +72,14 @@ func NewSnapshot(cfg *config.Config, farms []*upstream.Farm, lines []*admission.
 		}
 	}
 	return s, nil
+}
+
+// headLimits are those of heads that come from a listener's clients.
+func (s *Snapshot) headLimits(from *Listener) *http1.Limits {
+	if from.Secure {
+		return &s.secure
+	}
+	return &s.limits
 }
 
 // trusts reports whether what a client at this address says about others is

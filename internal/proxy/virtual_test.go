@@ -84,7 +84,7 @@ func (r *virtual) client(s *stage) party {
 	peer := netip.AddrPortFrom(netip.MustParseAddr(documentation+"100"), 5000+r.peers)
 	r.do(func() {
 		r.all = append(r.all, near, far)
-		s.proxy.Serve(near, peer, &Listener{Name: "web", Port: []byte("8080")})
+		s.proxy.Serve(near, peer, &s.script.listener)
 	})
 	return &actor{r, far}
 }

@@ -3,6 +3,7 @@ package worker
 import (
 	"net/netip"
 	"slices"
+	"strconv"
 	"time"
 
 	"sluice/internal/config"
@@ -27,10 +28,33 @@ type entrance struct {
 func newEntrance(s *spec.Spec, ln spec.Listener, fd int, terminator *tlsterm.Terminator) *entrance {
 	e := &entrance{http: &proxy.Listener{Name: ln.Name, Port: []byte(portOf(fd, ln.Address)), Secure: terminator != nil}, tls: terminator}
 	i := slices.IndexFunc(s.Config.Listeners, func(l config.Listener) bool { return l.Name == ln.Name })
-	if i >= 0 && s.Config.Listeners[i].ProxyProtocol == config.ProxyOn {
+	if i < 0 {
+		return e
+	}
+	as := &s.Config.Listeners[i]
+	e.http.HTTP2, e.http.Redirect = slices.Contains(as.Protocols, config.HTTP2), as.Redirect
+	if as.TLS != nil {
+		e.http.Secure, e.http.HSTS = true, hsts(as.TLS.HSTS)
+	}
+	if as.ProxyProtocol == config.ProxyOn {
 		e.header, e.trust, e.patience = true, s.Config.Trust, time.Duration(s.Config.Timeouts.Header)
 	}
 	return e
+}
+
+// hsts is the value of Strict-Transport-Security (RFC 6797 6.1); nil: it is not sent.
+func hsts(h config.HSTS) []byte {
+	if h.MaxAge == 0 {
+		return nil
+	}
+	text := "max-age=" + strconv.FormatInt(int64(time.Duration(h.MaxAge)/time.Second), 10)
+	if h.Subdomains {
+		text += "; includeSubDomains"
+	}
+	if h.Preload {
+		text += "; preload"
+	}
+	return []byte(text)
 }
 
 // renewed is the entrance with other certificates.
