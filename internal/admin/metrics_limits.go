@@ -49,6 +49,8 @@ var (
 		"Time that requests were held, however it ended. Those that went at once are not in it.", workerLabels, nil)
 	descShed = prometheus.NewDesc("sluice_shed_connections_total",
 		"Connections refused at once because Sluice itself had too much to do, by what it was short of.", append(workerLabels, "cause"), nil)
+	descAbuses = prometheus.NewDesc("sluice_http2_abuses_total",
+		"Abuses of HTTP/2 connections that were stopped, by class.", append(workerLabels, "class"), nil)
 	descProxyHeaders = prometheus.NewDesc("sluice_proxy_headers_total",
 		"Connections to listeners with proxy_protocol, by what came of their PROXY header: taken, or refused as untrusted (not from trust), invalid or missing.", append(workerLabels, "result"), nil)
 	descLeaks = prometheus.NewDesc("sluice_admission_leaks_total",
@@ -59,7 +61,7 @@ var (
 
 // describeLimits sends the descriptions of what collectLimits and its kin send.
 func describeLimits(to chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{descMoves, descReason, descPermits, descWait, descHeld, descShed, descProxyHeaders, descLeaks, descStranded} {
+	for _, d := range []*prometheus.Desc{descMoves, descReason, descPermits, descWait, descHeld, descShed, descAbuses, descProxyHeaders, descLeaks, descStranded} {
 		to <- d
 	}
 	describe(to, gateMetrics)
@@ -102,6 +104,9 @@ func collectHeld(to chan<- prometheus.Metric, t *segment.LoopStats, labels []str
 	to <- histogram(descHeld, &t.Wait, labels)
 	for cause, name := range segment.ShedNames {
 		to <- prometheus.MustNewConstMetric(descShed, prometheus.CounterValue, count(t.Shed[cause]), append(labels, name)...)
+	}
+	for class, name := range segment.AbuseNames {
+		to <- prometheus.MustNewConstMetric(descAbuses, prometheus.CounterValue, count(t.Abuses[class]), append(labels, name)...)
 	}
 	for result, name := range segment.ProxyHeaderNames {
 		to <- prometheus.MustNewConstMetric(descProxyHeaders, prometheus.CounterValue, count(t.ProxyHeaders[result]), append(labels, name)...)

@@ -52,6 +52,7 @@ const (
 	minLine        = 64
 	maxFields      = 10_000
 	maxCount       = 1_000_000_000
+	maxStreams     = 10_000
 	maxBytes       = 1 << 50
 	maxConnections = 1_000_000
 	maxRetries     = 16
@@ -120,6 +121,7 @@ func (k *checker) limits() {
 	checkBounds(k, strconv.Itoa, []bound[int]{
 		{"limits.fields", l.Fields, 1, maxFields},
 		{"limits.requests", l.Requests, 0, maxCount},
+		{"limits.streams", l.Streams, 1, maxStreams},
 	})
 	if l.Line > l.Head && l.Line <= maxHead && l.Head >= minHead {
 		k.add("limits.line", l.Line.String(), problem{

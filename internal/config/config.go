@@ -64,6 +64,7 @@ type Limits struct {
 	Fields       int  `yaml:"fields" json:"fields"`               // header fields; beyond: 431
 	Body         Size `yaml:"body" json:"body"`                   // bytes of a request body; beyond: 413; 0: no limit
 	Requests     int  `yaml:"requests" json:"requests"`           // per connection, then it is closed; 0: no limit
+	Streams      int  `yaml:"streams" json:"streams"`             // requests at once on one connection of HTTP/2 or HTTP/3
 	ResponseHead Size `yaml:"response_head" json:"response_head"` // bytes of a response head; beyond: 502
 }
 

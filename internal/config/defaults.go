@@ -18,7 +18,7 @@ func Default() *Config {
 			Level:  "info",
 		},
 		Limits: Limits{
-			Head: 64 << 10, Line: 16 << 10, Fields: 128, Requests: 100_000, ResponseHead: 64 << 10,
+			Head: 64 << 10, Line: 16 << 10, Fields: 128, Requests: 100_000, Streams: 100, ResponseHead: 64 << 10,
 		},
 		Timeouts: Timeouts{
 			Header: seconds(30), Idle: seconds(60), Body: seconds(30), Write: seconds(60),

@@ -64,8 +64,8 @@ func limitCases() []limitCase {
 		{"body without limit", "5\r\nhello\r\n0\r\n\r\n", "fffffffffffffff0", chunked(wide, 0), errChunkSize},
 		{"chunk extension", chunkWithLine(chunkLineBytes), chunkWithLine(chunkLineBytes + 1), chunked(wide, 0), errChunkLine},
 		{"chunk extensions", chunksWithExtensions(extensionBytes), chunksWithExtensions(extensionBytes + 1), chunked(wide, 0), errExtensions},
-		{"trailer section", "0\r\nA: 1\r\n\r\n", "0\r\nA: 12\r\n\r\n", chunked(Limits{len("A: 1\r\n\r\n"), 100, 10}, 0), errTrailers},
-		{"trailer section, its end still to come", "0\r\nA: 12345", "0\r\nA: 123456", chunked(Limits{len("A: 12345"), 100, 10}, 0), errTrailers},
+		{"trailer section", "0\r\nA: 1\r\n\r\n", "0\r\nA: 12\r\n\r\n", chunked(Limits{Head: len("A: 1\r\n\r\n"), Line: 100, Fields: 10}, 0), errTrailers},
+		{"trailer section, its end still to come", "0\r\nA: 12345", "0\r\nA: 123456", chunked(Limits{Head: len("A: 12345"), Line: 100, Fields: 10}, 0), errTrailers},
 		{"trailer fields", "0\r\nA: 1\r\nB: 1\r\n\r\n", "0\r\nA: 1\r\nB: 1\r\nC: 1\r\n\r\n", chunked(Limits{Head: 1000, Line: 100, Fields: 2}, 0), errFields},
 	}
 }

@@ -1,8 +1,61 @@
 package proxy
 
+import (
+	"net/netip"
+	"time"
+
+	"sluice/internal/http2"
+	"sluice/internal/reactor"
+	"sluice/internal/segment"
+)
+
+// Content of a client's uploads that may be under way before it is read, bytes: of
+// one stream, and of all of a connection.
+const (
+	streamWindow = 256 << 10
+	clientWindow = 1 << 20
+)
+
+// newHTTP2 makes what serves connections of HTTP/2 with a snapshot's limits.
+func (p *Proxy) newHTTP2(s *Snapshot) *http2.Server {
+	t := &s.timeouts
+	return http2.NewServer(p.exec, http2.Config{
+		Streams: s.streams, Head: s.limits.Head, Line: s.limits.Line, Fields: s.limits.Fields,
+		Window: streamWindow, ConnWindow: clientWindow,
+		Settled: time.Duration(t.Header), Partial: time.Duration(t.Header), Idle: time.Duration(t.Idle),
+		Stall: time.Duration(t.Write), Parting: drainGrace,
+		ExtendedConnect: true,
+		Count:           func(c http2.Class) { p.stats.Abuses[c].Inc() },
+	})
+}
+
+// Every class has its counter.
+var _ = [1]struct{}{}[int(http2.ClassCount)-int(segment.AbuseCount)]
+
+// ServeHTTP2 takes a connection whose client has chosen HTTP/2 in its TLS handshake.
+func (p *Proxy) ServeHTTP2(conn reactor.Stream, peer netip.AddrPort, listener *Listener) {
+	p.open(conn, peer, listener).carry(nil)
+}
+
 // upgrade has the connection go on as HTTP/2, of which in holds the beginning.
 func (s *session) upgrade(in *buffer) {
+	s.carry(in.unread())
 	s.proxy.buffers.put(in)
-	s.shut(false)
-	s.end()
 }
+
+// carry has HTTP/2 take over the connection, of which came has been read.
+func (s *session) carry(came []byte) {
+	s.carrier = s.proxy.multi.Serve(s.conn, came, (*multiplexed)(s))
+	if s.proxy.draining {
+		s.carrier.Drain()
+	}
+}
+
+// multiplexed is a session whose connection carries many requests.
+type multiplexed session
+
+// Accept implements http2.Owner.
+func (m *multiplexed) Accept(stream *http2.Stream) { (*session)(m).serveStream(stream) }
+
+// Ended implements http2.Owner.
+func (m *multiplexed) Ended() { (*session)(m).end() }

@@ -6,6 +6,7 @@ import (
 
 	"sluice/internal/accesslog"
 	"sluice/internal/admission"
+	"sluice/internal/http2"
 	"sluice/internal/reactor"
 	"sluice/internal/segment"
 	"sluice/internal/tunnel"
@@ -28,6 +29,7 @@ type Proxy struct {
 	rotations []*upstream.Rotation // by farm of the snapshot
 	buffers   buffers
 	pieces    tunnel.Pieces
+	multi     *http2.Server // for connections that come from now on
 	spare     []*exchange
 	ids       identities
 	date      date
@@ -56,6 +58,7 @@ func (p *Proxy) Apply(s *Snapshot) {
 		p.rotations = append(p.rotations, upstream.NewRotation(f))
 	}
 	p.buffers.fit(max(s.limits.Head, s.answer.Head))
+	p.multi = p.newHTTP2(s)
 }
 
 // wall is the Unix time, in ns, of executor time at. The base is read anew each
@@ -70,17 +73,23 @@ func (p *Proxy) wall(at int64) int64 {
 
 // Serve takes a connection from a client at peer that was accepted by listener.
 func (p *Proxy) Serve(conn reactor.Stream, peer netip.AddrPort, listener *Listener) {
-	s := &session{proxy: p, conn: conn, peer: peer, listener: listener}
-	s.next, s.prev = &p.sessions, p.sessions.prev
-	s.prev.next, s.next.prev = s, s
-	p.stats.Accepted.Inc()
-	p.stats.Connections.Inc()
+	s := p.open(conn, peer, listener)
 	conn.SetStall(time.Duration(p.snapshot.timeouts.Write))
 	s.waitFor(time.Duration(p.snapshot.timeouts.Header))
 	s.rest()
 	if !conn.Idle(s) {
 		p.exec.Go(s)
 	}
+}
+
+// open makes a client's connection known.
+func (p *Proxy) open(conn reactor.Stream, peer netip.AddrPort, listener *Listener) *session {
+	s := &session{proxy: p, conn: conn, peer: peer, listener: listener}
+	s.next, s.prev = &p.sessions, p.sessions.prev
+	s.prev.next, s.next.prev = s, s
+	p.stats.Accepted.Inc()
+	p.stats.Connections.Inc()
+	return s
 }
 
 // Listener is what a session must know of the socket that it came from.

@@ -21,6 +21,7 @@ type Snapshot struct {
 	answer   http1.Limits // of response heads
 	body     int64
 	requests int
+	streams  int // at once, of one connection
 	timeouts config.Timeouts
 	forward  config.Forward
 	via      map[message.Version][]byte // the value of Via for requests of that version; nil if off
@@ -51,6 +52,7 @@ func NewSnapshot(cfg *config.Config, farms []*upstream.Farm, lines []*admission.
 		answer:   http1.Limits{Head: int(cfg.Limits.ResponseHead), Line: int(cfg.Limits.ResponseHead), Fields: cfg.Limits.Fields},
 		body:     int64(cfg.Limits.Body),
 		requests: cfg.Limits.Requests,
+		streams:  cfg.Limits.Streams,
 		timeouts: cfg.Timeouts,
 		forward:  cfg.Forward,
 		trust:    cfg.Trust,

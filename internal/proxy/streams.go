@@ -28,12 +28,13 @@ func (s *session) runStream() {
 	}
 	x := p.getExchange()
 	s.exchange = x
-	s.stream.Request(&x.req)
-	rest, _ := s.serve(x, in, 0)
-	if rest == nil {
-		return
+	for again := true; again; again = s.collected != nil { // its content was there already
+		s.stream.Request(&x.req)
+		if in, again = s.serve(x, in, 0); in == nil {
+			return
+		}
 	}
-	p.buffers.put(rest)
+	p.buffers.put(in)
 	p.putExchange(x)
 }
 

@@ -112,6 +112,7 @@ type LoopStats struct {
 	Tunneled     Counter              // connections that became tunnels
 	Held         Gauge                // requests that wait for a permit now; the loop of their client counts
 	LeftHeld     Counter              // requests whose client went away while they were held
+	Abuses       [AbuseCount]Counter  // of HTTP/2, that were stopped, by class
 	Shed         [ShedCount]Counter   // connections refused at once because Sluice itself had too much to do, by cause
 	Crossings    Crossings            // requests sent to servers, each try counted, by where the server is
 	HandedOver   Counter              // connections accepted here and given to a sibling loop, which had fewer; they are in its Accepted
@@ -123,6 +124,17 @@ type LoopStats struct {
 	Wait         Histogram            // time held, of all requests that were held, however it ended
 
 	ProxyHeaders [ProxyHeaderCount]Counter // connections of which a PROXY header was asked, by what came of it
+}
+
+// AbuseCount is how many classes of abuse of HTTP/2 there are: those of
+// http2.Class, in its order.
+const AbuseCount = 14
+
+// AbuseNames are the label values of sluice_http2_abuses_total.
+var AbuseNames = [AbuseCount]string{
+	"rapid_reset", "made_you_reset", "continuation_flood", "settings_flood", "ping_flood", "window_update_flood",
+	"priority_flood", "empty_frames", "unknown_frames", "unread_replies", "head_bomb", "stalled_stream",
+	"refused_stream", "malformed_request",
 }
 
 // Shed says what Sluice itself was short of. Names are in ShedNames.

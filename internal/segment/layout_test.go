@@ -31,8 +31,8 @@ func TestLayoutGolden(t *testing.T) {
 		{"Home", homeStride, 8},
 		{"Learned", learnStride, 128},
 		{"LineStats", lineStride, 64},
-		{"LoopStats", loopStride, 4096},
-		{"LoopStats.Duration", int(unsafe.Offsetof(l.Duration)), 536},
+		{"LoopStats", loopStride, 4224},
+		{"LoopStats.Duration", int(unsafe.Offsetof(l.Duration)), 648},
 		{"ServerStats", serverStride, 3712},
 		{"ServerStats.Response", int(unsafe.Offsetof(s.Response)), 88},
 		{"buckets", Buckets, 218},
@@ -45,8 +45,8 @@ func TestLayoutGolden(t *testing.T) {
 		{"lines at", o.lines, 126976},
 		{"line", o.line, 16384},
 		{"loops at", o.loops, 159744},
-		{"loop", o.loop, 954368},
-		{"whole segment", o.size, 159744 + 8*954368},
+		{"loop", o.loop, 958464},
+		{"whole segment", o.size, 159744 + 8*958464},
 	} {
 		if c.got != c.want {
 			t.Errorf("%s: %d, want %d", c.name, c.got, c.want)

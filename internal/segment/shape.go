@@ -98,7 +98,7 @@ func hashOf(types ...reflect.Type) uint64 {
 	for _, t := range types {
 		describe(h, t)
 	}
-	fmt.Fprintln(h, subBits, minExp, maxExp, ReasonNames, ShedNames, TLSNames, ShunNames, stateNames, LearnedWords, cacheLine, page)
+	fmt.Fprintln(h, subBits, minExp, maxExp, ReasonNames, ShedNames, TLSNames, ShunNames, AbuseNames, stateNames, LearnedWords, cacheLine, page)
 	return h.Sum64()
 }
 

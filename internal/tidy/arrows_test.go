@@ -36,7 +36,7 @@ var arrows = []row{
 	{"internal/admin", to("config", "process", "segment", "spec"), "what an operator sees: reads the segment, knows no worker"},
 
 	{"internal/worker", to("accesslog", "admission", "affinity", "affinity/spread", "config", "proxy", "proxyproto", "reactor", "segment", "spec", "tlsconn", "tlsterm", "upstream"), "the only one that knows all of traffic"},
-	{"internal/proxy", to("accesslog", "admission", "admission/gate", "admission/queue", "config", "http1", "message", "reactor", "route", "segment", "tunnel", "upstream"), "one exchange: the numbered steps"},
+	{"internal/proxy", to("accesslog", "admission", "admission/gate", "admission/queue", "config", "http1", "http2", "message", "reactor", "route", "segment", "tunnel", "upstream"), "one exchange: the numbered steps"},
 	{"internal/admission", to("admission/gate", "admission/queue", "segment", "upstream"), "who may go to which server now: knows no message"},
 	{"internal/upstream", to("config", "reactor", "segment"), "servers and their connections: bytes, no messages"},
 	{"internal/tunnel", to("reactor"), "moves bytes both ways: knows no protocol"},

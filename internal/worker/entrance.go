@@ -16,8 +16,9 @@ import (
 // entrance is what a listener makes of its connections. Immutable: a reload makes a
 // new one.
 type entrance struct {
-	http *proxy.Listener
-	tls  *tlsterm.Terminator // nil: clients speak without TLS
+	http  *proxy.Listener
+	http1 bool                // clients may speak it
+	tls   *tlsterm.Terminator // nil: clients speak without TLS
 
 	header   bool            // each connection begins with a PROXY header
 	trust    []config.Prefix // who may send one
@@ -26,12 +27,13 @@ type entrance struct {
 
 // newEntrance is that of the listening socket fd.
 func newEntrance(s *spec.Spec, ln spec.Listener, fd int, terminator *tlsterm.Terminator) *entrance {
-	e := &entrance{http: &proxy.Listener{Name: ln.Name, Port: []byte(portOf(fd, ln.Address)), Secure: terminator != nil}, tls: terminator}
+	e := &entrance{http1: true, http: &proxy.Listener{Name: ln.Name, Port: []byte(portOf(fd, ln.Address)), Secure: terminator != nil}, tls: terminator}
 	i := slices.IndexFunc(s.Config.Listeners, func(l config.Listener) bool { return l.Name == ln.Name })
 	if i < 0 {
 		return e
 	}
 	as := &s.Config.Listeners[i]
+	e.http1 = slices.Contains(as.Protocols, config.HTTP1) || !slices.Contains(as.Protocols, config.HTTP2)
 	e.http.HTTP2, e.http.Redirect = slices.Contains(as.Protocols, config.HTTP2), as.Redirect
 	if as.TLS != nil {
 		e.http.Secure, e.http.HSTS = true, hsts(as.TLS.HSTS)
@@ -85,8 +87,17 @@ func (l *lane) begin(c *reactor.Conn, peer netip.AddrPort, as *entrance) {
 
 // serve has a client's requests answered. Loop only.
 func (l *lane) serve(conn reactor.Stream, peer netip.AddrPort, as *entrance) {
+	if !as.http1 {
+		l.serveHTTP2(conn, peer, as)
+		return
+	}
 	l.proxy.Serve(conn, peer, as.http)
 	if l.draining {
 		l.proxy.Drain() // as the others, it may be idle for a moment only
 	}
+}
+
+// serveHTTP2 does the same for a client that has chosen HTTP/2. Loop only.
+func (l *lane) serveHTTP2(conn reactor.Stream, peer netip.AddrPort, as *entrance) {
+	l.proxy.ServeHTTP2(conn, peer, as.http)
 }

@@ -137,7 +137,11 @@ func (h *handshake) perform() {
 		l.stats.Resumed.Inc()
 	}
 	stream.SetWriteTimeout(0)
-	l.serve(stream, h.peer, h.as)
+	if state.NegotiatedProtocol == "h2" {
+		l.serveHTTP2(stream, h.peer, h.as)
+	} else {
+		l.serve(stream, h.peer, h.as)
+	}
 	h.end()
 }
 

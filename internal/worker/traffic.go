@@ -97,7 +97,7 @@ func (t *traffic) Renew(keys *spec.Keys) error {
 
 // terminatorsOf are those of the listeners of s, nil for one without TLS.
 func terminatorsOf(s *spec.Spec, keys *spec.Keys) ([]*tlsterm.Terminator, error) {
-	terminators, err := tlsterm.New(s.Config, keys, "http/1.1")
+	terminators, err := tlsterm.New(s.Config, keys, "h2", "http/1.1")
 	for len(terminators) < len(s.Listeners) {
 		terminators = append(terminators, nil)
 	}
