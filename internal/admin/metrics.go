@@ -75,12 +75,16 @@ var loopMetrics = []metric[segment.LoopStats]{
 		func(l *segment.LoopStats) float64 { return count(l.Crossings.Remote) }),
 	counter("sluice_requests_spilled_total", "Requests sent to a server of another node because those of the own had no permit left. They are in sluice_requests_remote_total too.", workerLabels,
 		func(l *segment.LoopStats) float64 { return count(l.Crossings.Spilled) }),
-	gauge("sluice_tunnels", "Connections that are tunnels now: WebSocket, CONNECT.", workerLabels,
+	gauge("sluice_tunnels", "Connections that are tunnels now: raw TCP, WebSocket, CONNECT.", workerLabels,
 		func(l *segment.LoopStats) float64 { return float64(l.Tunnels.Load()) }),
 	counter("sluice_tunnels_total", "Connections that became tunnels.", workerLabels,
 		func(l *segment.LoopStats) float64 { return count(l.Tunneled) }),
 	counter("sluice_held_clients_gone_total", "Held requests whose client went away before they were sent.", workerLabels,
 		func(l *segment.LoopStats) float64 { return count(l.LeftHeld) }),
+	counter("sluice_tunnel_received_bytes_total", "Bytes that went through tunnels from clients to servers. They are in sluice_client_received_bytes_total too.", workerLabels,
+		func(l *segment.LoopStats) float64 { return count(l.TunnelBytesIn) }),
+	counter("sluice_tunnel_sent_bytes_total", "Bytes that went through tunnels from servers to clients. They are in sluice_client_sent_bytes_total too.", workerLabels,
+		func(l *segment.LoopStats) float64 { return count(l.TunnelBytesOut) }),
 }
 
 // serverMetrics are the figures of one server, all workers together.

@@ -53,6 +53,8 @@ var (
 		"Abuses of HTTP/2 connections that were stopped, by class.", append(workerLabels, "class"), nil)
 	descProxyHeaders = prometheus.NewDesc("sluice_proxy_headers_total",
 		"Connections to listeners with proxy_protocol, by what came of their PROXY header: taken, or refused as untrusted (not from trust), invalid or missing.", append(workerLabels, "result"), nil)
+	descTunnelEnds = prometheus.NewDesc("sluice_tunnel_ends_total",
+		"Tunnels that are over, and connections that came to none (refused), by how it ended.", append(workerLabels, "end"), nil)
 	descLeaks = prometheus.NewDesc("sluice_admission_leaks_total",
 		"Permits that belonged to nobody and were given back by the supervisor. Not 0: a fault in Sluice, or a worker killed in the wrong instant.", nil, nil)
 	descStranded = prometheus.NewDesc("sluice_admission_stranded_total",
@@ -61,7 +63,7 @@ var (
 
 // describeLimits sends the descriptions of what collectLimits and its kin send.
 func describeLimits(to chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{descMoves, descReason, descPermits, descWait, descHeld, descShed, descAbuses, descProxyHeaders, descLeaks, descStranded} {
+	for _, d := range []*prometheus.Desc{descMoves, descReason, descPermits, descWait, descHeld, descShed, descAbuses, descProxyHeaders, descTunnelEnds, descLeaks, descStranded} {
 		to <- d
 	}
 	describe(to, gateMetrics)
@@ -110,5 +112,8 @@ func collectHeld(to chan<- prometheus.Metric, t *segment.LoopStats, labels []str
 	}
 	for result, name := range segment.ProxyHeaderNames {
 		to <- prometheus.MustNewConstMetric(descProxyHeaders, prometheus.CounterValue, count(t.ProxyHeaders[result]), append(labels, name)...)
+	}
+	for end, name := range segment.TunnelEndNames {
+		to <- prometheus.MustNewConstMetric(descTunnelEnds, prometheus.CounterValue, count(t.TunnelEnds[end]), append(labels, name)...)
 	}
 }

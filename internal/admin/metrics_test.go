@@ -161,7 +161,7 @@ func TestMetricsAreDescribed(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	allowed := []string{"worker", "node", "farm", "server", "code", "reason", "version", "outcome", "cause", "result", "memory_node", "place"}
+	allowed := []string{"worker", "node", "farm", "server", "code", "reason", "version", "outcome", "cause", "result", "end", "class", "memory_node", "place"}
 	for _, f := range families {
 		if !strings.HasPrefix(f.GetName(), "sluice_") {
 			t.Errorf("%s: not ours", f.GetName())
@@ -177,7 +177,7 @@ func TestMetricsAreDescribed(t *testing.T) {
 // Every figure of the layout is shown: a new counter must not be forgotten here.
 func TestEveryFigureHasAMetric(t *testing.T) {
 	const (
-		notInTables = 8 // Status, Refused, Shed, ProxyHeaders, Handshakes, Shunned and the two histograms have descriptions of their own
+		notInTables = 10 // Status, Refused, Shed, ProxyHeaders, TunnelEnds, Abuses, Handshakes, Shunned and the two histograms have descriptions of their own
 		within      = 2 // Crossings is one field, and three figures
 	)
 	if got, want := len(loopMetrics)+notInTables-within, fieldsOf[segment.LoopStats](); got != want {

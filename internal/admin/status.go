@@ -75,6 +75,43 @@ type Traffic struct {
 	BytesIn           uint64    `json:"bytes_in"`            // from clients
 	BytesOut          uint64    `json:"bytes_out"`           // to clients
 	Crossings         Crossings `json:"crossings"`
+	Tunnels           Tunnels   `json:"tunnels"`
+}
+
+// Tunnels are connections whose bytes Sluice only moves.
+type Tunnels struct {
+	Open     int64             `json:"open"` // now
+	Opened   uint64            `json:"opened"`
+	BytesIn  uint64            `json:"bytes_in"`  // from clients to servers; in those of Traffic too
+	BytesOut uint64            `json:"bytes_out"` // from servers to clients; likewise
+	Ends     map[string]uint64 `json:"ends"`      // by how they ended; those that happened
+}
+
+func newTunnels(t *segment.LoopStats) Tunnels {
+	n := Tunnels{
+		Open: t.Tunnels.Load(), Opened: t.Tunneled.Load(),
+		BytesIn: t.TunnelBytesIn.Load(), BytesOut: t.TunnelBytesOut.Load(), Ends: make(map[string]uint64),
+	}
+	for end, name := range segment.TunnelEndNames {
+		if count := t.TunnelEnds[end].Load(); count > 0 {
+			n.Ends[name] = count
+		}
+	}
+	return n
+}
+
+// add adds those of another worker.
+func (n *Tunnels) add(o Tunnels) {
+	n.Open += o.Open
+	n.Opened += o.Opened
+	n.BytesIn += o.BytesIn
+	n.BytesOut += o.BytesOut
+	if n.Ends == nil && o.Ends != nil {
+		n.Ends = make(map[string]uint64)
+	}
+	for end, count := range o.Ends {
+		n.Ends[end] += count
+	}
 }
 
 // Crossings are requests sent to servers of which the node is known, each try
@@ -201,6 +238,7 @@ func newWorker(w WorkerView, t *segment.LoopStats, r rate) WorkerStatus {
 			BytesIn:           t.BytesIn.Load(),
 			BytesOut:          t.BytesOut.Load(),
 			Crossings:         newCrossings(&t.Crossings),
+			Tunnels:           newTunnels(t),
 		},
 		Responses:    responses(t),
 		Refused:      refused(t),
@@ -285,6 +323,7 @@ func (n *NodeStatus) add(w WorkerStatus) {
 	n.BytesIn += w.BytesIn
 	n.BytesOut += w.BytesOut
 	n.Crossings.add(w.Crossings)
+	n.Tunnels.add(w.Tunnels)
 }
 
 // newFarms follows the order of the configuration.

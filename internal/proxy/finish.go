@@ -83,7 +83,7 @@ func (x *exchange) dropConn() {
 
 func (x *exchange) count() {
 	st := x.p.stats
-	st.BytesIn.Add(uint64(x.headBytes) + uint64(x.body.Total()+x.tunneled))
+	st.BytesIn.Add(uint64(x.headBytes) + uint64(x.body.Total())) // those of a tunnel were counted as they came
 	if x.status == 0 {
 		x.status = statuses[x.failure.Reason]
 		st.Status[0].Inc()

@@ -28,7 +28,7 @@ type Proxy struct {
 
 	rotations []*upstream.Rotation // by farm of the snapshot
 	buffers   buffers
-	pieces    tunnel.Pieces
+	tunnels   *tunnel.Tunnels
 	multi     *http2.Server // for connections that come from now on
 	spare     []*exchange
 	ids       identities
@@ -42,7 +42,7 @@ type Proxy struct {
 
 // New makes the traffic of a loop. Nothing is served before Apply.
 func New(exec reactor.Executor, pool *upstream.Pool, desk *admission.Desk, stats *segment.LoopStats, place Place) *Proxy {
-	p := &Proxy{exec: exec, pool: pool, desk: desk, stats: stats, place: place, ids: newIdentities()}
+	p := &Proxy{exec: exec, pool: pool, desk: desk, stats: stats, place: place, ids: newIdentities(), tunnels: tunnel.New(exec, stats)}
 	p.sessions.next, p.sessions.prev = &p.sessions, &p.sessions
 	return p
 }

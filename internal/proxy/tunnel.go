@@ -2,7 +2,6 @@ package proxy
 
 import (
 	"bytes"
-	"errors"
 	"time"
 
 	"sluice/internal/http1"
@@ -98,41 +97,45 @@ var wordUpgrade, nameUpgrade = []byte("Upgrade"), []byte("Upgrade")
 func (x *exchange) tunnel() {
 	p, client, server := x.p, x.s.conn, x.conn.Stream
 	client.OnHangup(nil)
-	stats := p.pool.Stats(x.server.State)
-	up := func(n int) {
-		x.tunneled += int64(n)
-		stats.BytesOut.Add(uint64(n))
-	}
-	down := func(n int) {
-		x.sent += int64(n)
-		p.stats.BytesOut.Add(uint64(n))
-	}
-	if !x.startTunnel() || !x.passOn(client, x.back, down) || !x.passOn(server, x.in, up) {
+	if !x.startTunnel() || !x.passOn(client, x.back) || !x.passOn(server, x.in) {
 		return
 	}
 	p.buffers.put(x.back)
 	x.back = nil
-	p.stats.Tunnels.Inc()
-	p.stats.Tunneled.Inc()
-	err := tunnel.New(p.exec, &p.pieces, client, server, time.Duration(x.farm.Timeouts.Tunnel), up, func(n int) {
-		down(n)
-		stats.BytesIn.Add(uint64(n))
-	}).Run()
-	p.stats.Tunnels.Dec()
-	x.endTunnel(err)
+	limits := tunnel.Limits{Idle: time.Duration(x.farm.Timeouts.Tunnel), Stall: time.Duration(x.snap.timeouts.Write)}
+	x.endTunnel(p.tunnels.Run(client, server, limits, x.tunneledPiece))
+}
+
+// tunneledPiece counts n bytes that went to the server (up), or came from there.
+func (x *exchange) tunneledPiece(up bool, n int) {
+	stats := x.p.pool.Stats(x.server.State)
+	if up {
+		x.tunneled += int64(n)
+		stats.BytesOut.Add(uint64(n))
+		x.p.stats.BytesIn.Add(uint64(n))
+		return
+	}
+	stats.BytesIn.Add(uint64(n))
+	x.tunneledDown(n)
+}
+
+func (x *exchange) tunneledDown(n int) {
+	x.sent += int64(n)
+	x.p.stats.BytesOut.Add(uint64(n))
 }
 
 // passOn sends on what came with the head of a message, and is no part of it.
-func (x *exchange) passOn(to reactor.Stream, f *buffer, moved func(n int)) bool {
+func (x *exchange) passOn(to reactor.Stream, f *buffer) bool {
 	if f.r == f.w {
 		return true
 	}
 	n, err := to.Write(f.unread())
 	f.r = f.w
-	moved(n)
-	if err != nil && to == x.s.conn {
-		return x.fail(ofClient(err, Tunneling))
+	if to == x.s.conn {
+		x.tunneledDown(n) // and read from the server with its head
+		return err == nil || x.fail(ofClient(err, Tunneling))
 	}
+	x.tunneledPiece(true, n)
 	if err != nil {
 		return x.fail(ofServer(err, Tunneling))
 	}
@@ -141,8 +144,8 @@ func (x *exchange) passOn(to reactor.Stream, f *buffer, moved func(n int)) bool 
 
 // endTunnel notes how a tunnel ended. That one end has closed it is how tunnels end;
 // which of them, does not matter.
-func (x *exchange) endTunnel(err error) {
-	if errors.Is(err, tunnel.ErrIdle) {
-		x.fail(Failure{Party: Client, Phase: Tunneling, Reason: segment.ClientTimeout, Err: err})
+func (x *exchange) endTunnel(e tunnel.Ending) {
+	if e.Why == segment.TunnelIdle || e.Why == segment.TunnelStalled {
+		x.fail(Failure{Party: Client, Phase: Tunneling, Reason: segment.ClientTimeout, Err: e.Err})
 	}
 }

@@ -3,6 +3,7 @@ package reactor
 import (
 	"errors"
 	"io"
+	"net"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -108,6 +109,43 @@ func (c *Conn) SpliceFrom(src *Conn, n int64, idle time.Duration, each func(piec
 	}
 	src.look()
 	return done, nil, nil
+}
+
+// SplicePiece moves what src has now, at most n bytes, to c inside the kernel. It
+// waits for c, so that no pipe is held for a c that takes nothing, but not for src: 0
+// bytes without an error say that src has none. done, fault and err are as of
+// SpliceFrom; io.EOF is the end of src.
+func (c *Conn) SplicePiece(src *Conn, n int) (done int, fault *Conn, err error) {
+	if err := c.awaitWritable(); err != nil {
+		return 0, c, err
+	}
+	if src.closed {
+		return 0, src, net.ErrClosed
+	}
+	p, err := c.loop.getPipe()
+	if err != nil {
+		return 0, nil, err
+	}
+	defer func() { c.loop.putPipe(p, fault != c) }()
+	m, e := splice(src.fd, p.in, min(n, p.size))
+	switch {
+	case e == unix.EAGAIN && src.ended:
+		return 0, src, io.ErrUnexpectedEOF
+	case e == unix.EAGAIN: // the pipe is empty, so it is the socket that has nothing
+		src.readable = false
+		return 0, nil, nil
+	case e == unix.EINTR:
+		return 0, nil, nil
+	case e != 0:
+		return 0, src, opError("splice", e)
+	case m == 0:
+		return 0, src, io.EOF
+	}
+	if err := c.spliceIn(p, m); err != nil {
+		return 0, c, err
+	}
+	c.loop.spent(m)
+	return m, nil, nil
 }
 
 // look finds out whether the socket is empty. splice does not tell, and a kept

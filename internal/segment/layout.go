@@ -108,7 +108,7 @@ type LoopStats struct {
 	Turns        Counter              // turns of the loop
 	BusyNanos    Counter              // time not asleep in epoll_wait, ns
 	Takeovers    Counter              // upstream connections taken over from a sibling loop
-	Tunnels      Gauge                // connections that have become tunnels (WebSocket, CONNECT) and are open now
+	Tunnels      Gauge                // connections that are tunnels now (raw TCP, WebSocket, CONNECT)
 	Tunneled     Counter              // connections that became tunnels
 	Held         Gauge                // requests that wait for a permit now; the loop of their client counts
 	LeftHeld     Counter              // requests whose client went away while they were held
@@ -124,6 +124,10 @@ type LoopStats struct {
 	Wait         Histogram            // time held, of all requests that were held, however it ended
 
 	ProxyHeaders [ProxyHeaderCount]Counter // connections of which a PROXY header was asked, by what came of it
+
+	TunnelEnds     [TunnelEndCount]Counter // those that are over, and connections that came to none, by how it ended
+	TunnelBytesIn  Counter                 // from clients to servers, through tunnels; in BytesIn too
+	TunnelBytesOut Counter                 // from servers to clients; in BytesOut too
 }
 
 // AbuseCount is how many classes of abuse of HTTP/2 there are: those of
@@ -197,6 +201,23 @@ const (
 var ShunNames = [ShunCount]string{
 	"other", "timeout", "gone", "plain_http", "not_tls", "version", "parameters", "alpn", "name", "certificate", "refused",
 }
+
+// TunnelEnd says how a tunnel ended. Names are in TunnelEndNames.
+type TunnelEnd uint8
+
+const (
+	TunnelClosed       TunnelEnd = iota // both sides have said that they send no more
+	TunnelClientFailed                  // the client's connection failed
+	TunnelServerFailed                  // the server's did
+	TunnelIdle                          // nothing moved for as long as may be
+	TunnelStalled                       // one side took nothing for as long as may be
+	TunnelStopped                       // Sluice ended it
+	TunnelRefused                       // there never was one: the client sent nothing good, or no server could be reached
+	TunnelEndCount
+)
+
+// TunnelEndNames are the label values of sluice_tunnel_ends_total, and the log's.
+var TunnelEndNames = [TunnelEndCount]string{"closed", "client_failed", "server_failed", "idle", "stalled", "stopped", "refused"}
 
 // Reason says why Sluice itself answered. Names are in ReasonNames.
 type Reason uint8

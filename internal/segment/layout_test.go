@@ -31,7 +31,7 @@ func TestLayoutGolden(t *testing.T) {
 		{"Home", homeStride, 8},
 		{"Learned", learnStride, 128},
 		{"LineStats", lineStride, 64},
-		{"LoopStats", loopStride, 4224},
+		{"LoopStats", loopStride, 4288},
 		{"LoopStats.Duration", int(unsafe.Offsetof(l.Duration)), 648},
 		{"ServerStats", serverStride, 3712},
 		{"ServerStats.Response", int(unsafe.Offsetof(s.Response)), 88},

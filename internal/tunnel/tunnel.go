@@ -1,197 +1,174 @@
-// Package tunnel moves bytes both ways between two connections, as they are.
+// Package tunnel moves bytes both ways between a client and a server, whatever they
+// mean: for raw TCP, and for protocols that HTTP was upgraded to.
 //
-// A direction in which nothing is to be read has no task and no buffer. One end's
-// end of stream is passed on to the other, which may still send (a half-close, RFC
-// 9293 3.6); the tunnel is over when both have ended, one has failed, or nothing has
-// moved for too long.
+// A tunnel has two pumps, one for each direction (pump.go). While nothing comes from
+// its side a pump holds neither task nor buffer.
+//
+// How a tunnel ends:
+//
+//   - one side says that it will send no more: the other is told, and the way back goes
+//     on (half-close, RFC 9293 3.6). When both have said so, all is over;
+//   - one side fails, nothing has moved either way for Limits.Idle, one side takes
+//     nothing for Limits.Stall, or End is called: then both are aborted.
+//
+// The connections stay their owner's, who closes them in the end.
 package tunnel
 
 import (
 	"errors"
-	"io"
-	"os"
+	"sync/atomic"
 	"time"
 
 	"sluice/internal/reactor"
+	"sluice/internal/segment"
 )
 
-// pieceBytes is the most that one read takes, bytes.
-const pieceBytes = 32 << 10
-
-// ErrIdle: nothing has moved either way for as long as the tunnel allows.
-var ErrIdle = errors.New("nothing has moved in the tunnel for too long")
-
-// Pieces lends buffers of pieceBytes or more to the directions of a loop's tunnels.
-// Loop only; its zero value lends.
-type Pieces struct{ spare [][]byte }
-
-const keptPieces = 16 // per loop
-
-func (p *Pieces) get() []byte {
-	if n := len(p.spare); n > 0 {
-		b := p.spare[n-1]
-		p.spare = p.spare[:n-1]
-		return b
-	}
-	return make([]byte, pieceBytes)
+// Limits bound a tunnel.
+type Limits struct {
+	Idle  time.Duration // without a byte either way; 0: for ever
+	Stall time.Duration // in which a side takes nothing of what is written to it, or at most twice that; 0: for ever
 }
 
-func (p *Pieces) put(b []byte) {
-	if len(p.spare) < keptPieces {
-		p.spare = append(p.spare, b)
-	}
+// Owner is told what happens to its tunnel, on the loop.
+type Owner interface {
+	// Moved tells of n bytes that have arrived: up is from the client to the server.
+	Moved(up bool, n int)
+	// Ended is called once, when the tunnel touches its connections no more.
+	Ended(t *Tunnel, e Ending)
 }
 
-// Tunnel is two connections, of which each gets what the other sends. Loop only.
+// Ending is how a tunnel ended.
+type Ending struct {
+	Up, Down int64 // bytes that arrived at the server, and at the client
+	Why      segment.TunnelEnd
+	Err      error // of the side that failed; else nil
+}
+
+// Tunnels are those of one loop. Loop only.
+type Tunnels struct {
+	exec  reactor.Executor
+	stats *segment.LoopStats
+	spare chan []byte // buffers that no pump uses
+}
+
+// bufferBytes is one read: as much as a TLS record holds (RFC 8446 5.1).
+const bufferBytes = 16 << 10
+
+// keptBuffers of a loop wait for their next use.
+const keptBuffers = 64
+
+// New makes the tunnels of a loop.
+func New(exec reactor.Executor, stats *segment.LoopStats) *Tunnels {
+	return &Tunnels{exec: exec, stats: stats, spare: make(chan []byte, keptBuffers)}
+}
+
+// Tunnel is one of them. Its two pumps may be goroutines in tests, so what both
+// touch is atomic.
 type Tunnel struct {
-	exec   reactor.Executor
-	pieces *Pieces
-	idle   time.Duration
-	ways   [2]way
-	open   int // ways that have not ended
-	last   int64
-	err    error
-	done   reactor.Signal
+	all            *Tunnels
+	owner          Owner
+	client, server reactor.Stream
+	limits         Limits
+	up, down       pump
+	last           atomic.Int64 // when a byte moved last, executor time
+	running        atomic.Int32 // pumps that have not ended
+	ending         atomic.Pointer[Ending]
 }
 
-// way is one direction.
-type way struct {
-	t        *Tunnel
-	from, to reactor.Stream
-	moved    func(n int)
-	over     bool
-	running  bool
-}
-
-// New prepares a tunnel in which nothing may be silent on both sides for longer than
-// idle; 0 is no limit. up is told how many bytes went from client to server, down of
-// the others, piece by piece.
-func New(exec reactor.Executor, pieces *Pieces, client, server reactor.Stream, idle time.Duration, up, down func(n int)) *Tunnel {
-	t := &Tunnel{exec: exec, pieces: pieces, idle: idle, open: 2, done: exec.NewSignal()}
-	t.ways[0] = way{t: t, from: client, to: server, moved: up}
-	t.ways[1] = way{t: t, from: server, to: client, moved: down}
+// Join lets bytes flow between two connections, on which nobody else may wait. It
+// returns at once.
+func (all *Tunnels) Join(client, server reactor.Stream, limits Limits, owner Owner) *Tunnel {
+	t := &Tunnel{all: all, owner: owner, client: client, server: server, limits: limits}
+	t.up.set(t, client, server)
+	t.down.set(t, server, client)
+	t.last.Store(all.exec.Now())
+	t.running.Store(2)
+	all.stats.Tunnels.Inc()
+	all.stats.Tunneled.Inc()
+	for _, p := range []*pump{&t.up, &t.down} {
+		p.from.OnHangup(nil)
+		p.from.OnSlow(0, nil)
+		p.from.SetWriteTimeout(0)
+		p.from.SetStall(limits.Stall)
+		p.from.SetReadTimeout(limits.Idle)
+	}
+	for _, p := range []*pump{&t.up, &t.down} {
+		if !p.from.Idle(p) {
+			all.exec.Go(p)
+		}
+	}
 	return t
 }
 
-// Run moves bytes until the tunnel is over. Both connections are left to the caller
-// to close. The error is nil if both ends have ended, ErrIdle, or what a connection
-// failed with.
-func (t *Tunnel) Run() error {
-	t.last = t.exec.Now()
-	for i := range t.ways {
-		w := &t.ways[i]
-		w.from.SetWriteTimeout(0)
-		w.from.SetReadTimeout(t.idle)
-		w.running = true
-		t.exec.Go(w)
-	}
-	for !t.over() {
-		t.done.Wait(0)
-	}
-	if t.err == errOver {
-		return nil
-	}
-	return t.err
+// Run is Join that returns when the tunnel has ended, or the loop does. It is called in
+// a task.
+func (all *Tunnels) Run(client, server reactor.Stream, limits Limits, moved func(up bool, n int)) Ending {
+	w := &waiting{moved: moved, signal: all.exec.NewSignal(), ending: Ending{Why: segment.TunnelStopped}}
+	all.Join(client, server, limits, w)
+	w.signal.Wait(0)
+	return w.ending
 }
 
-// over reports whether nothing moves any more, and no task is left.
-func (t *Tunnel) over() bool {
-	return (t.open == 0 || t.err != nil) && !t.ways[0].running && !t.ways[1].running
+// waiting is the owner of a tunnel that a task waits for.
+type waiting struct {
+	moved  func(up bool, n int)
+	signal reactor.Signal
+	ending Ending
 }
 
-// Run is the task of a way that has something to read.
-func (w *way) Run() {
-	w.running = true
-	w.work()
-	w.running = false
-	w.t.done.Set()
+func (w *waiting) Moved(up bool, n int) { w.moved(up, n) }
+
+func (w *waiting) Ended(_ *Tunnel, e Ending) {
+	w.ending = e
+	w.signal.Set()
 }
 
-// work moves what is there. It returns when there is nothing, and the way has let go
-// of its task, or when the way has ended.
-func (w *way) work() {
-	t := w.t
-	for t.err == nil && !w.over {
-		if !w.from.Ready() && !t.late() {
-			w.from.SetReadTimeout(t.left())
-			if w.from.Idle(w) {
-				return
-			}
-		}
-		w.move()
-	}
-}
+// End ends the tunnel.
+func (t *Tunnel) End() { t.stop(segment.TunnelStopped, nil) }
 
-// late reports whether nothing has moved for too long.
-func (t *Tunnel) late() bool { return t.idle > 0 && t.exec.Now()-t.last >= int64(t.idle) }
-
-// left is how long that may still be so.
-func (t *Tunnel) left() time.Duration {
-	if t.idle <= 0 {
-		return 0
-	}
-	return max(1, t.idle-time.Duration(t.exec.Now()-t.last))
-}
-
-// move passes on one piece, or the end.
-func (w *way) move() {
-	t := w.t
-	if t.late() {
-		t.fail(ErrIdle)
-		return
-	}
-	b := t.pieces.get()
-	defer t.pieces.put(b)
-	n, err := w.from.Read(b)
-	switch {
-	case err == io.EOF:
-		w.end()
-		return
-	case errors.Is(err, os.ErrDeadlineExceeded) && !t.late(): // the other way has moved
-		w.from.SetReadTimeout(t.left())
-		return
-	case errors.Is(err, os.ErrDeadlineExceeded):
-		err = ErrIdle
-	}
-	if err != nil {
-		t.fail(err)
-		return
-	}
-	t.last = t.exec.Now()
-	if n, err = w.to.Write(b[:n]); err != nil {
-		t.fail(err)
-		return
-	}
-	t.last = t.exec.Now()
-	w.moved(n)
-}
-
-// end passes the end of the stream on. Where that cannot be said alone, the tunnel
-// is over.
-func (w *way) end() {
-	t := w.t
-	w.over = true
-	t.open--
-	if half, ok := w.to.(interface{ CloseWrite() error }); ok && t.open > 0 {
-		if half.CloseWrite() == nil {
-			return
-		}
-	}
-	t.fail(errOver)
-}
-
-// errOver ends the ways of a tunnel that is over. Nobody is told of it.
+// errOver is what the pumps of a tunnel meet that was stopped. Nobody is told of it.
 var errOver = errors.New("the tunnel is over")
 
-// fail ends both ways.
-func (t *Tunnel) fail(err error) {
-	if t.err != nil {
+// stop ends the tunnel before its sides have said that they send no more. The first
+// cause counts.
+func (t *Tunnel) stop(why segment.TunnelEnd, err error) {
+	if t.ending.CompareAndSwap(nil, &Ending{Why: why, Err: err}) {
+		t.client.Abort(errOver)
+		t.server.Abort(errOver)
+	}
+}
+
+// leave is the end of a pump; that of the second is the tunnel's.
+func (t *Tunnel) leave() {
+	if t.running.Add(-1) > 0 {
 		return
 	}
-	t.err = err
-	for i := range t.ways {
-		w := &t.ways[i]
-		w.from.Idle(nil)
-		w.from.Abort(err)
+	e := Ending{Why: segment.TunnelClosed}
+	if stopped := t.ending.Load(); stopped != nil {
+		e = *stopped
+	}
+	e.Up, e.Down = t.up.moved.Load(), t.down.moved.Load()
+	t.all.stats.Tunnels.Dec()
+	t.all.stats.TunnelEnds[e.Why].Inc()
+	t.owner.Ended(t, e)
+}
+
+// Close closes both connections of a tunnel that ended so. Where one side has failed
+// the other is reset, so that nobody takes what came for all there was.
+func (t *Tunnel) Close(e Ending) {
+	switch e.Why {
+	case segment.TunnelClientFailed:
+		reset(t.server)
+	case segment.TunnelServerFailed:
+		reset(t.client)
+	}
+	t.client.Close()
+	t.server.Close()
+}
+
+// reset closes a connection so that its peer sees that it did not end well.
+func reset(c reactor.Stream) {
+	if r, ok := c.(interface{ Reset() }); ok {
+		r.Reset()
 	}
 }
