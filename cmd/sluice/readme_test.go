@@ -169,6 +169,8 @@ var withoutDefault = map[string]string{
 	"listeners[].name":         "the address",
 	"farms.NAME.servers[].url": "required",
 
+	"tls.tickets.file":                    "none",
+	"listeners[].redirect":                "none",
 	"listeners[].tls.certificates[].cert": "required",
 	"listeners[].tls.certificates[].key":  "`cert`",
 	"listeners[].tls.client_auth.ca":      "none",

@@ -33,6 +33,7 @@ func (k *checker) all() {
 	k.routes()
 	k.state()
 	k.overload()
+	k.tickets()
 }
 
 // The machine's bounds, which the shared segment reserves room for, and the

@@ -39,6 +39,7 @@ func TestBounds(t *testing.T) {
 		{"timeouts: {rate: $}", "", "0", "1GiB", "1073741825"},
 		{"listeners: [{address: \":1\", backlog: $}]", "0", "1", "65535", "65536"},
 		{"listeners: [{address: \":$\"}]", "-1", "0", "65535", "65536"},
+		{"tls: {tickets: {rotate: $}}", "59s", "1m", "56h", "57h"},
 		{inTLS("handshake: $"), "999us", "1ms", "5m", "301s"},
 		{inTLS("handshakes: $"), "-1", "0", "1000000", "1000001"},
 		{inTLS("hsts: $"), "", "0s", "87600h", "87601h"},

@@ -21,6 +21,7 @@ type Config struct {
 	Trust     []Prefix   `yaml:"trust" json:"trust"` // clients whose X-Forwarded-*, Forwarded, X-Request-Id and PROXY headers are believed
 	State     string     `yaml:"state" json:"state"` // auto | off | an absolute path: the file of what limits have learned
 	Overload  Overload   `yaml:"overload" json:"overload"`
+	TLS       TLS        `yaml:"tls" json:"tls"` // of all listeners
 	Listeners []Listener `yaml:"listeners" json:"listeners"`
 	Farms     Farms      `yaml:"farms" json:"farms"`   // in the file's order
 	Routes    []Route    `yaml:"routes" json:"routes"` // first match wins
@@ -129,7 +130,7 @@ type ListenerTLS struct {
 	MinVersion   string        `yaml:"min_version" json:"min_version"`   // 1.2 | 1.3
 	Curves       []string      `yaml:"curves" json:"curves"`             // key exchanges on offer: see curveNames
 	Handshake    Duration      `yaml:"handshake" json:"handshake"`       // accept to the handshake's end; then the connection is closed
-	Handshakes   int           `yaml:"handshakes" json:"handshakes"`     // in progress at once, per worker and listener; 0: no limit
+	Handshakes   int           `yaml:"handshakes" json:"handshakes"`     // in progress at once, per worker; others wait, within the same time; 0: 1000 for each loop
 	ClientAuth   ClientAuth    `yaml:"client_auth" json:"client_auth"`
 	HSTS         HSTS          `yaml:"hsts" json:"hsts"`
 }
@@ -140,6 +141,18 @@ type ListenerTLS struct {
 type Certificate struct {
 	Cert string `yaml:"cert" json:"cert"` // the certificate, then those that lead to its root
 	Key  string `yaml:"key" json:"key"`   // the private key; empty: it stands in cert
+}
+
+// TLS is what the listeners with TLS have in common.
+type TLS struct {
+	Tickets Tickets `yaml:"tickets" json:"tickets"`
+}
+
+// Tickets are what clients go on with a session by (RFC 8446 2.2, RFC 5077). All workers
+// share their keys. A ticket opens for two to three times Rotate.
+type Tickets struct {
+	File   string   `yaml:"file" json:"file"`     // of secrets that keys are made of, so that several machines have the same; empty: keys of this run alone
+	Rotate Duration `yaml:"rotate" json:"rotate"` // a key seals no longer
 }
 
 // ClientAuth says whether clients show a certificate. In a file one word stands for

@@ -28,6 +28,7 @@ func Default() *Config {
 		Listeners: []Listener{newListener(":8080")},
 		State:     "auto",
 		Overload:  Overload{Latency: seconds(1) / 2, Memory: 90, Descriptors: 90},
+		TLS:       TLS{Tickets: Tickets{Rotate: seconds(12 * 3600)}},
 	}
 }
 

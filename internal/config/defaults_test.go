@@ -168,6 +168,7 @@ func randomConfig(r *rand.Rand) *Config {
 		c.Routes = append(c.Routes, route)
 	}
 	c.State = pick("auto", "off", "/${x}/a b", "/'\"")
+	c.TLS.Tickets = Tickets{pick("", "${x}", "- a", "null"), seconds(60) + Duration(r.Int64N(int64(seconds(50*3600))))}
 	c.Overload = Overload{span() / 2000, r.IntN(101), r.IntN(101)}
 	return c
 }

@@ -25,6 +25,13 @@ var otherCurves = map[string]string{
 	"prime256v1": "P-256", "secp256r1": "P-256", "secp384r1": "P-384", "secp521r1": "P-521", "curve25519": "X25519",
 }
 
+// tickets checks how long keys of session tickets are used. A ticket lives for seven days
+// at most (RFC 8446 4.6.1), and is opened for three rotations.
+func (k *checker) tickets() {
+	const least, most = Duration(time.Minute), Duration(56 * time.Hour)
+	checkBounds(k, Duration.String, []bound[Duration]{{"tls.tickets.rotate", k.TLS.Tickets.Rotate, least, most}})
+}
+
 // derive fills in where a key stands.
 func (t *ListenerTLS) derive() {
 	for i := range t.Certificates {

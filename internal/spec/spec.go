@@ -51,6 +51,7 @@ type ServerSlot struct {
 type Keys struct {
 	Certificates []Certificate  `json:"certificates"`
 	Listeners    []ListenerKeys `json:"listeners"` // as Config.Listeners
+	Tickets      [][]byte       `json:"tickets"`   // keys of session tickets, 32 bytes each: the first seals, all open
 }
 
 // Certificate is a certificate with its key, in PEM.

@@ -19,6 +19,7 @@ import (
 type edition struct {
 	config     *config.Config
 	ring       *keyring.Ring // of config
+	keys       *spec.Keys    // of ring, and of session tickets; nil without TLS
 	generation uint64
 	listening  []*listening // as config.Listeners
 	servers    []spec.ServerSlot
@@ -162,7 +163,7 @@ func (e *edition) specFor(w placement.Worker, b bells, build string) (*parcel, e
 		Loops:      w.Loops,
 		Servers:    e.servers,
 		Config:     e.config,
-		Keys:       e.ring.Keys,
+		Keys:       e.keys,
 		Build:      build,
 	}
 	p := &parcel{message: &spec.Message{Kind: spec.KindSpec, Spec: s}}

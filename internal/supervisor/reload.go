@@ -128,6 +128,7 @@ func (s *Supervisor) prepare(cfg *config.Config, ring *keyring.Ring) (*edition, 
 		return nil, err
 	}
 	s.generation++
+	s.compose(next)
 	return next, nil
 }
 
@@ -209,6 +210,7 @@ func (s *Supervisor) finishReload(err error) {
 	} else {
 		s.notify.ready(s.current.generation)
 	}
+	s.refresh()
 	s.publish() // who is answered may look at once
 	answer(askers, err)
 	s.beginReload()

@@ -111,6 +111,20 @@ func (st *stage) next(cfg *config.Config, fault error) {
 	st.config, st.fault = cfg, fault
 }
 
+// renewConfig puts a configuration in the place of the first, before the supervisor runs.
+func (st *stage) renewConfig(cfg *config.Config) {
+	st.Helper()
+	ring, err := readKeys(cfg)
+	if err != nil {
+		st.Fatal(err)
+	}
+	next := *st.s.current
+	next.config, next.ring = cfg, ring
+	st.s.compose(&next)
+	st.s.current = &next
+	st.next(cfg, nil)
+}
+
 func (st *stage) note(who, what string) {
 	st.mu.Lock()
 	defer st.mu.Unlock()
@@ -238,6 +252,8 @@ func title(m *spec.Message) string {
 		return text
 	case spec.KindDrain:
 		return "drain " + m.Limit.String()
+	case spec.KindKeys:
+		return fmt.Sprintf("keys %d: %d certificates, %d tickets", m.Generation, len(m.Keys.Certificates), len(m.Keys.Tickets))
 	}
 	return string(m.Kind)
 }

@@ -8,6 +8,7 @@
 //	watch    (per process) messages of a worker, then its exit
 //	signals  SIGHUP, SIGTERM, SIGINT, SIGUSR1
 //	load     (per reload) the configuration that was read
+//	watch    certificates that have changed (keys.go)
 //	Reload   a call from the admin interface
 //
 // and sees it as an immutable snapshot (view.go). The event loop never waits: a
@@ -82,6 +83,7 @@ type Supervisor struct {
 	askers     []chan<- error // reloads that have not begun
 	admin      *admin.Server
 	notify     *notifier
+	keys       keys
 }
 
 // phase is where the supervisor is in its life.
@@ -94,8 +96,8 @@ const (
 	stopping // everything is closed
 )
 
-// event is something that happened: exited, heard, signalled, asked, loaded or
-// cancelled.
+// event is something that happened: exited, heard, signalled, asked, loaded, reread
+// or cancelled.
 type event any
 
 // cancelled: the context of Run has ended.
@@ -141,6 +143,7 @@ func assemble(o Options, cfg *config.Config, workers []placement.Worker, nodes [
 		s.shared.Close()
 		return nil, err
 	}
+	s.compose(s.current)
 	if s.bells, err = newBells(len(workers)); err != nil {
 		s.current.closeBut(nil)
 		s.shared.Close()
@@ -216,6 +219,7 @@ func (s *Supervisor) Run(ctx context.Context) error {
 	defer s.admin.Close()
 	defer context.AfterFunc(ctx, func() { s.deliver(cancelled{}) })()
 	defer s.relaySignals()()
+	defer s.watchKeys()()
 	defer close(s.over) // first: whoever is waited for above may be waiting for the event loop
 
 	s.logListeners()
@@ -260,6 +264,8 @@ func (s *Supervisor) handle(e event) {
 		s.ask(e.reply)
 	case loaded:
 		s.take(e)
+	case reread:
+		s.renew(e)
 	case cancelled:
 		s.stop()
 	}
@@ -312,6 +318,9 @@ func (s *Supervisor) tick() time.Time {
 		}
 		if a.due(s.stopBy) {
 			s.lose()
+		}
+		if a.due(s.keys.renewAt) {
+			s.refresh()
 		}
 		s.notify.feed(a)
 		if !a.acted {

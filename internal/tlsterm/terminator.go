@@ -7,6 +7,8 @@
 package tlsterm
 
 import (
+	"crypto/hkdf"
+	"crypto/sha256"
 	"crypto/tls"
 	"crypto/x509"
 	"fmt"
@@ -48,6 +50,7 @@ func New(cfg *config.Config, keys *spec.Keys, serves ...string) ([]*Terminator, 
 		if all[i], err = newTerminator(&l, keys.Listeners[i], pairs, serves); err != nil {
 			return nil, fmt.Errorf("listener %s: %w", l.Name, err)
 		}
+		all[i].seal(keys.Tickets, &l.TLS.ClientAuth, keys.Listeners[i].ClientCA)
 	}
 	return all, nil
 }
@@ -89,6 +92,25 @@ func newTerminator(l *config.Listener, keys spec.ListenerKeys, pairs []*tls.Cert
 	}
 	return &Terminator{config: c, handshake: time.Duration(l.TLS.Handshake), handshakes: l.TLS.Handshakes}, nil
 }
+
+// seal sets the keys of session tickets. A session says that its client has shown a good
+// certificate: so listeners that ask for different ones have different keys, made of the
+// same, and do not open each other's tickets.
+func (t *Terminator) seal(tickets [][]byte, asked *config.ClientAuth, ca string) {
+	var keys [][ticketKeyBytes]byte
+	who := sha256.Sum256([]byte(asked.Mode + "\n" + ca))
+	for _, ticket := range tickets {
+		// It fails only for a key longer than 255 hashes.
+		key, _ := hkdf.Key(sha256.New, ticket, who[:], "sluice session tickets of a listener", ticketKeyBytes)
+		keys = append(keys, [ticketKeyBytes]byte(key))
+	}
+	if len(keys) > 0 {
+		t.config.SetSessionTicketKeys(keys)
+	}
+}
+
+// ticketKeyBytes is the length of a key that crypto/tls takes for tickets.
+const ticketKeyBytes = 32
 
 // Config is for tls.Server. Nobody changes it. Its callbacks look nothing up outside of
 // memory, and take no lock.

@@ -3,6 +3,7 @@ package tlsterm
 import (
 	"crypto/tls"
 	"crypto/x509"
+	"io"
 	"net"
 	"slices"
 	"strings"
@@ -48,9 +49,11 @@ func newOne(t *testing.T, cfg *config.Config, keys *spec.Keys) *Terminator {
 	return all[0]
 }
 
-// shake has a client and a terminator shake hands over memory, and gives what each saw.
-func shake(server, client *tls.Config) (atServer, atClient tls.ConnectionState, err error) {
-	near, far := net.Pipe()
+// shake has a client and a terminator shake hands, and gives what each saw. It goes over a
+// socket: two that both write would wait for each other on a net.Pipe.
+func shake(t *testing.T, server, client *tls.Config) (atServer, atClient tls.ConnectionState, err error) {
+	t.Helper()
+	near, far := connect(t)
 	defer near.Close()
 	s := tls.Server(far, server)
 	done := make(chan error, 1)
@@ -61,18 +64,34 @@ func shake(server, client *tls.Config) (atServer, atClient tls.ConnectionState, 
 			_, err = s.Write([]byte("hello")) // tickets of TLS 1.3 come before it
 		}
 		done <- err
+		io.Copy(io.Discard, far) // to the end: to close with bytes unread would take back what was said
 	}()
 	c := tls.Client(near, client)
 	if err = c.Handshake(); err == nil {
 		_, err = c.Read(make([]byte, 5))
 	}
 	atClient = c.ConnectionState()
-	near.Close()
-	serverErr := <-done
-	if err == nil {
+	if serverErr := <-done; err == nil {
 		err = serverErr
 	}
 	return s.ConnectionState(), atClient, err
+}
+
+// connect makes a connection over the loopback.
+func connect(t *testing.T) (near, far net.Conn) {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	if near, err = net.Dial("tcp", l.Addr().String()); err != nil {
+		t.Fatal(err)
+	}
+	if far, err = l.Accept(); err != nil {
+		t.Fatal(err)
+	}
+	return near, far
 }
 
 // Which certificate a client gets, by the name that it asks for and what it understands.
@@ -116,7 +135,7 @@ func TestChoice(t *testing.T) {
 		if test.ciphers != nil {
 			client.MaxVersion, client.CipherSuites = tls.VersionTLS12, test.ciphers
 		}
-		_, got, err := shake(server, client)
+		_, got, err := shake(t, server, client)
 		if err != nil {
 			t.Errorf("%s: %v", test.name, err)
 			continue
@@ -126,7 +145,7 @@ func TestChoice(t *testing.T) {
 		}
 	}
 	client := &tls.Config{ServerName: "other.example", InsecureSkipVerify: true, MaxVersion: tls.VersionTLS12, CipherSuites: onlyRSA}
-	if _, got, err := shake(server, client); err != nil || !got.PeerCertificates[0].Equal(certificates["rsa"].Leaf) {
+	if _, got, err := shake(t, server, client); err != nil || !got.PeerCertificates[0].Equal(certificates["rsa"].Leaf) {
 		t.Errorf("a client that knows only RSA asks for a site that has none: %v, want the first that it can use", err)
 	}
 }
@@ -163,7 +182,7 @@ func TestOffer(t *testing.T) {
 		{"ALPN: not allowed here", func(l *config.Listener) { l.Protocols = []string{"http1"} }, &tls.Config{NextProtos: []string{"h2", "http/1.1"}}, "", func(s tls.ConnectionState) bool { return s.NegotiatedProtocol == "http/1.1" }},
 	} {
 		test.client.InsecureSkipVerify, test.client.ServerName = true, "a.example"
-		_, got, err := shake(newOne(t, listenerOf(t, test.change), keys).Config(), test.client)
+		_, got, err := shake(t, newOne(t, listenerOf(t, test.change), keys).Config(), test.client)
 		switch {
 		case test.want == "" && err != nil, test.want != "" && (err == nil || !strings.Contains(err.Error(), test.want)):
 			t.Errorf("%s: error %v, want %q", test.name, err, test.want)
@@ -183,7 +202,7 @@ func TestWords(t *testing.T) {
 			t.Fatal(err)
 		}
 		client := &tls.Config{InsecureSkipVerify: true, CurvePreferences: []tls.CurveID{curveIDs[curve]}}
-		if _, got, err := shake(newOne(t, cfg, keys).Config(), client); err != nil || got.CurveID != curveIDs[curve] || got.CurveID == 0 {
+		if _, got, err := shake(t, newOne(t, cfg, keys).Config(), client); err != nil || got.CurveID != curveIDs[curve] || got.CurveID == 0 {
 			t.Errorf("%s: %v, %v", curve, got.CurveID, err)
 		}
 	}
@@ -213,7 +232,7 @@ func TestClientCertificates(t *testing.T) {
 			}
 			return &test.shows[0], nil
 		}}
-		state, _, err := shake(newOne(t, cfg, keys).Config(), client)
+		state, _, err := shake(t, newOne(t, cfg, keys).Config(), client)
 		got := "-"
 		switch {
 		case err != nil:
@@ -250,7 +269,7 @@ func TestListeners(t *testing.T) {
 		t.Fatalf("%+v", all)
 	}
 	for i, want := range map[int]*x509.Certificate{0: second.Leaf, 2: first.Leaf} {
-		if _, got, err := shake(all[i].Config(), &tls.Config{InsecureSkipVerify: true}); err != nil || !got.PeerCertificates[0].Equal(want) {
+		if _, got, err := shake(t, all[i].Config(), &tls.Config{InsecureSkipVerify: true}); err != nil || !got.PeerCertificates[0].Equal(want) {
 			t.Errorf("listener %d: %v", i, err)
 		}
 	}

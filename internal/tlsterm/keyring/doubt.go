@@ -15,6 +15,9 @@ const soon = 14 * 24 * time.Hour
 // be served.
 func (r *Ring) Doubts(now time.Time) []Doubt {
 	var doubts []Doubt
+	for _, f := range r.open {
+		doubts = append(doubts, Doubt{Fault: f})
+	}
 	for _, c := range r.Certs {
 		doubt := Doubt{Fault: config.Fault{Path: c.Path, Value: strconv.Quote(c.File), Cure: "ask for a new one"}}
 		switch left := c.Leaf.NotAfter.Sub(now); {

@@ -24,6 +24,8 @@ type problem struct{ rule, cure string }
 // Pair reads a certificate and its key, from two files or from one. On a fault, which
 // is noted, leaf is nil.
 func (r *reader) Pair(certFile, keyFile, at string) (pair spec.Certificate, leaf *x509.Certificate) {
+	r.note(certFile)
+	r.note(keyFile)
 	chain, p := readCertificates(certFile)
 	if p != nil {
 		r.fault(at+".cert", certFile, p)
@@ -41,12 +43,14 @@ func (r *reader) Pair(certFile, keyFile, at string) (pair spec.Certificate, leaf
 		r.fault(at+".key", keyFile, mismatch(err, chain, pair.Key))
 		return pair, nil
 	}
+	r.secret(at+".key", keyFile)
 	return pair, whole.Leaf
 }
 
 // Authorities reads certificates that sign others, as PEM. On a fault, which is noted,
 // it gives none.
 func (r *reader) Authorities(file, at string) string {
+	r.note(file)
 	found, p := readCertificates(file)
 	if p != nil {
 		r.fault(at, file, p)

@@ -3,11 +3,15 @@
 //
 //	keyring.go   what a configuration names, all faults at once
 //	file.go      PEM: what may stand in a file, and what is wrong with it
+//	doubt.go     what is wrong with certificates that can be served
+//	watch.go     when files have changed
+//	tickets.go   the keys of session tickets
 package keyring
 
 import (
 	"cmp"
 	"crypto/x509"
+	"os"
 	"slices"
 	"strconv"
 
@@ -17,8 +21,12 @@ import (
 
 // Ring is all that was read for one configuration. It is immutable.
 type Ring struct {
-	Keys  *spec.Keys // for the workers; nil if the configuration names no file
+	Keys  *spec.Keys // for the workers, without tickets; nil if no listener has TLS
 	Certs []Cert     // as Keys.Certificates
+
+	secrets [][]byte         // that keys of tickets are made of; none: they are of this run alone
+	files   map[string]stamp // each file, as it was just before it was read
+	open    []config.Fault   // what is wrong with files that could be read
 }
 
 // Cert is what an operator wants to know of a certificate.
@@ -31,10 +39,13 @@ type Cert struct {
 // Read reads every file that cfg names. Its error is config.Faults, all at once. What
 // is wrong only in time, such as a certificate that has expired, is no error.
 func Read(cfg *config.Config) (*Ring, error) {
-	r := &reader{known: map[config.Certificate]int{}, ring: &Ring{}}
+	r := &reader{known: map[config.Certificate]int{}, ring: &Ring{files: map[string]stamp{}}}
 	var listeners []spec.ListenerKeys
 	for i, l := range cfg.Listeners {
 		listeners = append(listeners, r.listener(l.TLS, "listeners["+strconv.Itoa(i)+"].tls"))
+	}
+	if cfg.TLS.Tickets.File != "" && r.needed {
+		r.ring.secrets = r.secrets(cfg.TLS.Tickets.File, "tls.tickets.file")
 	}
 	if len(r.faults) > 0 {
 		return nil, r.faults
@@ -84,6 +95,14 @@ func (r *reader) certificate(c config.Certificate, at string) int {
 	r.certificates = append(r.certificates, pair)
 	r.ring.Certs = append(r.ring.Certs, Cert{Path: at, File: c.Cert, Leaf: leaf})
 	return len(r.certificates) - 1
+}
+
+// secret notes that a file holds what others should not read, and so that it should not
+// be open to all.
+func (r *reader) secret(at, file string) {
+	if info, err := os.Stat(file); err == nil && info.Mode().Perm()&0o004 != 0 {
+		r.ring.open = append(r.ring.open, config.Fault{Path: at, Value: strconv.Quote(file), Rule: "everybody on this machine may read it", Cure: "chmod o-r " + file})
+	}
 }
 
 // fault notes what is wrong with a file.

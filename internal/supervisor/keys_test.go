@@ -1,0 +1,221 @@
+package supervisor
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"sluice/internal/config"
+	"sluice/internal/spec"
+	"sluice/internal/testkit"
+)
+
+// shop is a directory of certificates that change.
+type shop struct {
+	*testing.T
+	dir   string
+	root  *testkit.Authority
+	calls time.Duration // makes the time of each file another
+}
+
+func newShop(t *testing.T) *shop {
+	return &shop{T: t, dir: t.TempDir(), root: testkit.NewAuthority(t, "root")}
+}
+
+// put writes a new certificate with its key into one file.
+func (s *shop) put(name string) testkit.Issued {
+	s.Helper()
+	issued := s.root.Issue(testkit.Wish{Names: []string{name + ".example"}})
+	s.write(name, issued.Both())
+	return issued
+}
+
+func (s *shop) write(name string, content []byte) {
+	s.Helper()
+	s.calls += time.Second
+	path, at := testkit.WriteFile(s.T, s.dir, name, content), time.Unix(1_000_000_000, 0).Add(s.calls)
+	if err := os.Chtimes(path, at, at); err != nil {
+		s.Fatal(err)
+	}
+}
+
+// config is one listener with these certificates.
+func (s *shop) config(names ...string) *config.Config {
+	cfg := testConfig("127.0.0.1:0")
+	cfg.Log.Level = "error"
+	cfg.Listeners[0].TLS = &config.ListenerTLS{MinVersion: "1.2", Curves: []string{"P-256"}}
+	for _, n := range names {
+		file := filepath.Join(s.dir, n)
+		cfg.Listeners[0].TLS.Certificates = append(cfg.Listeners[0].TLS.Certificates, config.Certificate{Cert: file, Key: file})
+	}
+	return cfg
+}
+
+// keep remembers the last keys that each worker got.
+func keep(st *stage) func(worker int) *spec.Keys {
+	last := make([]*spec.Keys, len(st.lives))
+	st.answer = func(w, _ int, m *spec.Message) string {
+		switch {
+		case m == nil:
+		case m.Kind == spec.KindKeys:
+			last[w] = m.Keys
+		case m.Kind == spec.KindSpec:
+			last[w] = m.Spec.Keys
+		}
+		return ""
+	}
+	return func(w int) *spec.Keys { return last[w] }
+}
+
+// New files reach the workers without a reload; files at fault change nothing; a worker
+// that starts anew gets what is in force.
+func TestCertificatesChange(t *testing.T) {
+	files := newShop(t)
+	files.put("a")
+	play(t, 2, func(st *stage) {
+		st.renewConfig(files.config("a"))
+		keys := keep(st)
+		st.run()
+		st.expect("0s w0.1 gets spec 1 127.0.0.1:0\n0s w1.1 gets spec 1 127.0.0.1:0")
+		began := keys(0)
+		st.after(3 * keysLook)
+		files.write("a", []byte("half a file"))
+		st.after(3 * keysLook)
+		st.expect("")
+		if st.s.keys.refused != 1 || st.s.keys.renewed != 0 {
+			st.Errorf("%d refused, %d renewed", st.s.keys.refused, st.s.keys.renewed)
+		}
+		next := files.put("a")
+		st.after(3 * keysLook)
+		st.expect(`16s w0.1 gets keys 1: 1 certificates, 1 tickets
+			16s w1.1 gets keys 1: 1 certificates, 1 tickets`)
+		if keys(1).Certificates[0].Chain != string(next.Chain) || string(keys(1).Tickets[0]) != string(began.Tickets[0]) {
+			st.Error("the keys are not those of the new file, and the old tickets")
+		}
+		st.s.members[1].process.end()
+		st.expect("18s w1.1 killed\n18s w1.2 gets spec 1 127.0.0.1:0")
+		if keys(1).Certificates[0].Chain != string(next.Chain) {
+			st.Error("the new worker has the old certificate")
+		}
+		if st.s.Generation() != 1 {
+			st.Errorf("generation %d", st.s.Generation())
+		}
+	})
+}
+
+// Files that change while a reload is under way are taken after it, if they are still
+// those of the configuration in force.
+func TestCertificatesChangeDuringReload(t *testing.T) {
+	for _, refused := range []bool{false, true} {
+		files := newShop(t)
+		files.put("a")
+		files.put("b")
+		play(t, 1, func(st *stage) {
+			st.renewConfig(files.config("a"))
+			keys := keep(st)
+			st.run()
+			st.expect("0s w0.1 gets spec 1 127.0.0.1:0")
+			normal := st.answer
+			st.answer = func(w, life int, m *spec.Message) string {
+				if normal(w, life, m); m != nil && m.Kind == spec.KindSpec && m.Spec.Generation == 2 {
+					return "hang"
+				}
+				return ""
+			}
+			st.next(files.config("a", "b"), nil)
+			outcome := make(chan error, 1)
+			go func() { outcome <- st.s.Reload() }()
+			st.after(time.Second)
+			next := files.put("a")
+			st.after(3 * keysLook)
+			st.expect("0s w0.1 gets spec 2 127.0.0.1:0")
+			reply := &spec.Message{Kind: spec.KindReady, Generation: 2}
+			if refused {
+				reply.Kind = spec.KindRefused
+			}
+			m := st.s.members[0]
+			st.s.deliver(heard{m, m.process, reply})
+			if err := <-outcome; (err != nil) != refused {
+				st.Errorf("reload: %v", err)
+			}
+			st.after(3 * keysLook)
+			// Either way the worker ends with the certificates of the configuration in force, as
+			// the files have them now.
+			want := map[bool]int{false: 2, true: 1}[refused]
+			if got := keys(0); len(got.Certificates) != want || got.Certificates[0].Chain != string(next.Chain) {
+				st.Errorf("refused %v: %d certificates, the first new: %v", refused, len(got.Certificates), got.Certificates[0].Chain == string(next.Chain))
+			}
+			st.forget()
+		})
+	}
+}
+
+// The keys of session tickets change by the clock, and stay over the death of a worker
+// and a reload.
+func TestTicketsRotate(t *testing.T) {
+	files := newShop(t)
+	files.put("a")
+	play(t, 2, func(st *stage) {
+		cfg := files.config("a")
+		cfg.TLS.Tickets.Rotate = config.Duration(time.Hour)
+		st.renewConfig(cfg)
+		keys := keep(st)
+		st.run()
+		first := string(keys(0).Tickets[0])
+		if first != string(keys(1).Tickets[0]) {
+			st.Error("two workers seal with different keys")
+		}
+		st.s.members[0].process.end()
+		st.after(time.Minute)
+		st.next(cfg, nil)
+		if err := st.s.Reload(); err != nil {
+			st.Fatal(err)
+		}
+		if len(keys(0).Tickets) != 1 || first != string(keys(0).Tickets[0]) {
+			st.Error("death and reload changed the key")
+		}
+		st.after(59 * time.Minute)
+		st.forget()
+		st.after(2 * time.Hour)
+		var seen []string
+		for _, l := range st.script {
+			if strings.Contains(l.what, "keys") {
+				seen = append(seen, l.at.String()+" "+l.who+" "+l.what)
+			}
+		}
+		slices.Sort(seen)
+		want := "2h0m0s w0.2 gets keys 2: 1 certificates, 3 tickets, 2h0m0s w1.1 gets keys 2: 1 certificates, 3 tickets, " +
+			"3h0m0s w0.2 gets keys 2: 1 certificates, 3 tickets, 3h0m0s w1.1 gets keys 2: 1 certificates, 3 tickets"
+		if got := strings.Join(seen, ", "); got != want {
+			st.Errorf("got  %s\nwant %s", got, want)
+		}
+		st.forget()
+		if string(keys(0).Tickets[0]) != string(keys(1).Tickets[0]) || string(keys(0).Tickets[0]) == first {
+			st.Error("the new key is the old one, or not that of both")
+		}
+	})
+}
+
+// A configuration whose certificates are not good does not come into force, and whoever
+// starts with one is told.
+func TestFaultyCertificates(t *testing.T) {
+	files := newShop(t)
+	files.put("a")
+	play(t, 1, func(st *stage) {
+		st.renewConfig(files.config("a"))
+		st.run()
+		st.next(files.config("none"), nil)
+		var faults config.Faults
+		if err := st.s.Reload(); !errors.As(err, &faults) || faults[0].Path != "listeners[0].tls.certificates[0].cert" {
+			st.Errorf("reload: %v", err)
+		}
+		st.forget()
+	})
+	if _, err := readKeys(files.config("none")); err == nil {
+		t.Error("no fault")
+	}
+}
