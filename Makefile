@@ -11,7 +11,7 @@ LDFLAGS := -s -w -X main.version=$(VERSION)
 # Real programs that the end-to-end tests meet, and the C compiler that the race
 # detector needs. Command, then the Debian package that has it.
 TOOLS := cc:build-essential nginx:nginx haproxy:haproxy caddy:caddy wrk:wrk \
-         h2load:nghttp2-client curl:curl ab:apache2-utils \
+         h2load:nghttp2-client /usr/include/openssl/ssl.h:libssl-dev curl:curl ab:apache2-utils \
          qemu-system-x86_64:qemu-system-x86
 
 # What the application of the overload benchmark is made of.

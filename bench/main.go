@@ -1,5 +1,5 @@
-// Bench measures Sluice beside other proxies: the workloads of the table "Budgets"
-// that are about plain HTTP/1.1 (W1, W6, W7, W8, W9, W12).
+// Bench measures Sluice beside other proxies: the workloads W1 to W9 and W12, which
+// bench/README.md lists.
 //
 //	go run ./bench [-w W1,W6] [-rounds 10] [-peers nginx,haproxy] [-out DIR | -record]
 //
@@ -37,6 +37,7 @@ type options struct {
 	warm      time.Duration
 	measure   time.Duration
 	sluice    string
+	hb        string
 	out       string
 	record    bool
 }
@@ -58,6 +59,7 @@ func parse() options {
 	flag.DurationVar(&o.warm, "warm", time.Second, "load before each measurement")
 	flag.DurationVar(&o.measure, "measure", 3*time.Second, "length of each measurement")
 	flag.StringVar(&o.sluice, "sluice", "bin/sluice", "the binary under test")
+	flag.StringVar(&o.hb, "hb", "bin/hb", "the load generator for HTTP/3")
 	flag.StringVar(&o.out, "out", "", "directory to write the results into")
 	flag.BoolVar(&o.record, "record", false, "write the results below bench/results, into a directory named by date and machine")
 	flag.Parse()
@@ -124,6 +126,9 @@ func newRig(ctx context.Context, o options, dir string, cpus []int) (*suite.Rig,
 		Sluice: o.sluice, Floor: rig.Floor, ReverseProxy: reverseProxy, Cache: cache + "/sluice-bench",
 	})
 	if err != nil {
+		return nil, err
+	}
+	if err := rig.Secure(ctx, o.workloads, o.hb); err != nil {
 		return nil, err
 	}
 	if err := rig.Unpin(); err != nil {

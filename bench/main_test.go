@@ -117,16 +117,16 @@ func TestHold(t *testing.T) {
 	p := start(t)
 	r := p.relay(t, false)
 	called := false
-	err := p.load.Hold(t.Context(), r.Port, 50, "/53", func() error { called = true; return nil })
+	err := p.load.Hold(t.Context(), load.Job{Port: r.Port, Conns: 50, Target: "/53"}, func() error { called = true; return nil })
 	if err != nil || !called {
 		t.Errorf("held %v, %v", called, err)
 	}
-	err = p.load.Hold(t.Context(), r.Port, 50, "/53", func() error { r.Stop(); return nil })
+	err = p.load.Hold(t.Context(), load.Job{Port: r.Port, Conns: 50, Target: "/53"}, func() error { r.Stop(); return nil })
 	if err == nil {
 		t.Error("connections that the server has closed were held")
 	}
 	broken := errors.New("broken")
-	if err := p.load.Hold(t.Context(), p.backend.Port, 5, "/53", func() error { return broken }); !errors.Is(err, broken) {
+	if err := p.load.Hold(t.Context(), load.Job{Port: p.backend.Port, Conns: 5, Target: "/53"}, func() error { return broken }); !errors.Is(err, broken) {
 		t.Errorf("got %v", err)
 	}
 }

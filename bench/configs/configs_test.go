@@ -1,11 +1,13 @@
 package configs
 
 import (
+	"slices"
 	"strings"
 	"testing"
 
 	"go.yaml.in/yaml/v3"
 
+	"sluice/bench/secure"
 	"sluice/internal/config"
 )
 
@@ -94,10 +96,62 @@ func TestSluice(t *testing.T) {
 	}
 }
 
+// TestSluiceTLS: Sluice takes its file over TLS too, and speaks what is agreed upon.
+func TestSluiceTLS(t *testing.T) {
+	for protocol, want := range map[secure.Protocol][]string{secure.HTTP1: {"http1"}, secure.HTTP2: {"http1", "http2"}} {
+		s := Setup{Dir: "/d", Port: 20001, Backends: []int{20002}, Threads: 1, Protocol: protocol}
+		s.Certificate = secure.Certificate{Cert: "/d/a b.crt", Key: "/d/a.key"}
+		out, _ := Render("sluice.yaml", s)
+		c, err := config.Parse("sluice.yaml", out)
+		if err != nil {
+			t.Fatalf("%s: %v\n%s", protocol, err, out)
+		}
+		l := c.Listeners[0]
+		if !slices.Equal(l.Protocols, want) || l.TLS.MinVersion != "1.3" || !slices.Equal(l.TLS.Curves, []string{secure.Group}) ||
+			l.TLS.Certificates[0].Cert != "/d/a b.crt" || l.TLS.Certificates[0].Key != "/d/a.key" {
+			t.Errorf("%s: %+v", protocol, l)
+		}
+	}
+}
+
+// TestTLS: every proxy is told the certificate and to offer what is agreed upon and no
+// more, and without a protocol there is no TLS. Caddy and Envoy have no choice of
+// ciphers for TLS 1.3, Sluice neither.
+func TestTLS(t *testing.T) {
+	cert := secure.Certificate{Cert: "/c.crt", Key: "/c.key", Both: "/c.pem"}
+	for name, c := range map[string]struct{ files, always, http2 string }{
+		"nginx.conf":  {"/c.crt /c.key", "TLSv1.3; X25519; TLS_AES_128_GCM_SHA256;", "http2 backlog"},
+		"haproxy.cfg": {"/c.pem", "ssl-min-ver TLSv1.3 ciphersuites TLS_AES_128_GCM_SHA256 curves X25519 alpn Proto https", "alpn h2,http/1.1"},
+		"Caddyfile":   {"/c.crt /c.key", "tls1.3 x25519 https://", "protocols h1 h2\n"},
+		"envoy.yaml":  {"/c.crt /c.key", "TLSv1_3 X25519", "[h2, http/1.1]"},
+		"sluice.yaml": {"/c.crt /c.key", "1.3 X25519", "[http1, http2]"},
+	} {
+		plain, _ := Render(name, Setup{})
+		one, _ := Render(name, Setup{Protocol: secure.HTTP1, Certificate: cert})
+		two, _ := Render(name, Setup{Protocol: secure.HTTP2, Certificate: cert})
+		for _, word := range strings.Fields(c.files + " " + c.always) {
+			if !strings.Contains(string(one), word) || !strings.Contains(string(two), word) {
+				t.Errorf("%s lacks %q over TLS", name, word)
+			}
+		}
+		if strings.Contains(strings.ToLower(string(plain)), "x25519") {
+			t.Errorf("%s speaks TLS without being asked", name)
+		}
+		if strings.Contains(string(one), c.http2) || !strings.Contains(string(two), c.http2) {
+			t.Errorf("%s: %q is not there for HTTP/2 alone", name, c.http2)
+		}
+	}
+}
+
+// TestEnvoyYAML: it is YAML with every protocol, and HTTP/3 has a listener of its own.
 func TestEnvoyYAML(t *testing.T) {
-	out, _ := Render("envoy.yaml", Setup{Dir: "/d", Port: 1, Backends: []int{2, 3}, Threads: 1})
-	var any map[string]any
-	if err := yaml.Unmarshal(out, &any); err != nil {
-		t.Errorf("%v\n%s", err, out)
+	for protocol, listeners := range map[secure.Protocol]int{"": 1, secure.HTTP1: 1, secure.HTTP2: 1, secure.HTTP3: 2} {
+		out, _ := Render("envoy.yaml", Setup{Dir: "/d", Port: 1, Backends: []int{2, 3}, Threads: 1, Protocol: protocol})
+		var c struct {
+			Static struct{ Listeners []any } `yaml:"static_resources"`
+		}
+		if err := yaml.Unmarshal(out, &c); err != nil || len(c.Static.Listeners) != listeners {
+			t.Errorf("%q: %d listeners, %v\n%s", protocol, len(c.Static.Listeners), err, out)
+		}
 	}
 }

@@ -2,12 +2,14 @@
 
 // load asks one HTTP/1.1 server on loopback for one target, as cheaply as it can.
 //
-//   load closed PORT CONNS TARGET WARM_MS RUN_MS keep|close
+//   load closed PORT CONNS TARGET WARM_MS RUN_MS keep|close|full|resumed
 //   load open   PORT CONNS TARGET WARM_MS RUN_MS RATE
 //   load idle   PORT CONNS TARGET
 //
 // closed: each connection sends its next request when the last is answered; with
-// "close" each request has a new connection, which the server ends.
+// "close" each request has a new connection, which the server ends. "full" and
+// "resumed" ask nothing: a connection is a TLS handshake, counts as a request, and is
+// ended by both; "resumed" begins with the ticket of a connection before all others.
 // open: requests are due at random times (Poisson, always the same ones) at RATE
 // per second. One that finds no free connection waits, and its latency counts from
 // the time it was due, so a stall of the server cannot hide (coordinated omission).
@@ -17,6 +19,10 @@
 // It prints "begin" when measuring starts (idle: when all are open), then one line
 // of JSON. A latency bucket is [its greatest value in ns, count]; 128 buckets for
 // each doubling, so a value is known to 0.8 %.
+//
+// Compiled with -DTLS it speaks TLS 1.3 by OpenSSL, with the one cipher and the one
+// group that CIPHER and GROUP name, and asks for the server HOST. It does not ask whose
+// certificate it is given.
 #define _GNU_SOURCE
 #include <arpa/inet.h>
 #include <errno.h>
@@ -34,6 +40,10 @@
 #include <sys/socket.h>
 #include <time.h>
 #include <unistd.h>
+#ifdef TLS
+#include <openssl/err.h>
+#include <openssl/ssl.h>
+#endif
 
 enum {
   EVENTS = 256,
@@ -43,12 +53,17 @@ enum {
   BUCKETS = 64 << SUB_BITS,
   BACKLOG = 1 << 20,       // requests that may be overdue
   STALL_MS = 5000,         // no answer for this long ends the run
+  RECORDS_BYTES = 64 << 10, // TLS records that are taken from the socket at once
 };
 
 enum phase { FREE, HEAD, BODY, ENDING }; // ENDING: answered, waiting for the server's close
 
 struct conn {
   int fd;
+  int unsent;       // the request waits for the handshake
+#ifdef TLS
+  SSL *ssl;
+#endif
   enum phase phase;
   int closing;      // the response said Connection: close
   uint64_t due;     // when the request should have been sent, ns
@@ -64,6 +79,7 @@ static struct {
 
 static struct conn *conns;
 static int ep, port, count, per_request;
+static int handshakes, resuming; // a connection is a handshake only; it begins with a ticket
 static char request[1024];
 static size_t request_len;
 static uint64_t begin_at, end_at; // the measured time; begin_at is also in the past while warming up
@@ -108,6 +124,164 @@ static void report(uint64_t elapsed) {
   fflush(stdout);
 }
 
+// ---- the wire: how bytes go and come, without TLS and with it ----
+//
+// wire_ask sends the request: 1 sent, 0 more must come first, -1 a fault.
+// wire_read reads as recv(2) does, and wire_skip throws away what it reads.
+// wire_quiet says whether a connection is open, with nothing to read.
+// wire_ended waits for the server's end: 1 it has come, 0 not yet, -1 something else.
+
+#ifndef TLS
+
+static void wire_set_up(int holding) {
+  (void)holding;
+  if (handshakes) {
+    fprintf(stderr, "handshakes are for the program with TLS\n");
+    exit(2);
+  }
+}
+
+static void wire_open(struct conn *c) { (void)c; }
+static void wire_close(struct conn *c) { (void)c; }
+
+static int wire_ask(struct conn *c) {
+  return send(c->fd, request, request_len, MSG_NOSIGNAL) == (ssize_t)request_len ? 1 : -1;
+}
+
+static ssize_t wire_read(struct conn *c, char *to, size_t n) { return recv(c->fd, to, n, 0); }
+
+// wire_skip copies nothing (MSG_TRUNC, tcp(7)).
+static ssize_t wire_skip(struct conn *c, size_t n) { return recv(c->fd, NULL, n, MSG_TRUNC); }
+
+static int wire_quiet(struct conn *c) {
+  char byte;
+  return recv(c->fd, &byte, 1, MSG_PEEK) < 0 && errno == EAGAIN;
+}
+
+static int wire_ended(struct conn *c) {
+  char byte;
+  ssize_t n = recv(c->fd, &byte, 1, 0);
+  if (n < 0 && errno == EAGAIN) return 0;
+  return n == 0 ? 1 : -1;
+}
+
+#else
+
+static int dial(void);
+static SSL_CTX *tls;
+static SSL_SESSION *ticket; // of the first connection, if resuming
+
+static void tls_die(const char *what) {
+  fprintf(stderr, "%s: ", what);
+  ERR_print_errors_fp(stderr);
+  exit(1);
+}
+
+static void wire_open(struct conn *c) {
+  c->ssl = SSL_new(tls);
+  if (!c->ssl || !SSL_set_fd(c->ssl, c->fd) || !SSL_set_tlsext_host_name(c->ssl, HOST)) tls_die("connection");
+  if (ticket && !SSL_set_session(c->ssl, ticket)) tls_die("session");
+  SSL_set_connect_state(c->ssl);
+}
+
+// wire_close frees a connection. One that seems to be cut off would make its ticket void
+// (SSL_SESSION_free(3)).
+static void wire_close(struct conn *c) {
+  SSL_set_shutdown(c->ssl, SSL_SENT_SHUTDOWN | SSL_RECEIVED_SHUTDOWN);
+  SSL_free(c->ssl);
+}
+
+// fault_of is what a call that did not succeed means, in the manner of recv(2).
+static ssize_t fault_of(struct conn *c, int result) {
+  int why = SSL_get_error(c->ssl, result);
+  ERR_clear_error();
+  errno = why == SSL_ERROR_WANT_READ ? EAGAIN : EIO;
+  return why == SSL_ERROR_ZERO_RETURN ? 0 : -1;
+}
+
+// wire_ask shakes hands too, as far as what has come allows. Where the handshake is all,
+// it says then that nothing will follow.
+static int wire_ask(struct conn *c) {
+  int n = handshakes ? SSL_do_handshake(c->ssl) : SSL_write(c->ssl, request, request_len);
+  if (n <= 0) return fault_of(c, n) < 0 && errno == EAGAIN ? 0 : -1;
+  if (!handshakes) return 1;
+  if (SSL_session_reused(c->ssl) != resuming) {
+    fprintf(stderr, resuming ? "the server resumes no session\n" : "a session was resumed that was not offered\n");
+    exit(1);
+  }
+  SSL_shutdown(c->ssl);
+  return shutdown(c->fd, SHUT_WR) ? -1 : 1;
+}
+
+static ssize_t wire_read(struct conn *c, char *to, size_t n) {
+  int got = SSL_read(c->ssl, to, n);
+  return got > 0 ? got : fault_of(c, got);
+}
+
+// wire_skip goes on until nothing is left in OpenSSL, which epoll does not see.
+static ssize_t wire_skip(struct conn *c, size_t n) {
+  static char nowhere[RECORDS_BYTES];
+  ssize_t sum = 0, got = 0;
+  while ((size_t)sum < n && (got = wire_read(c, nowhere, n - sum < sizeof nowhere ? n - sum : sizeof nowhere)) > 0) sum += got;
+  return sum > 0 ? sum : got;
+}
+
+// wire_quiet takes in tickets that came late.
+static int wire_quiet(struct conn *c) {
+  char byte;
+  int got = SSL_peek(c->ssl, &byte, 1);
+  return got <= 0 && fault_of(c, got) < 0 && errno == EAGAIN;
+}
+
+// wire_ended throws tickets and the server's goodbye away, as they come.
+static int wire_ended(struct conn *c) {
+  char bytes[HEAD_BYTES];
+  ssize_t n;
+  while ((n = recv(c->fd, bytes, sizeof bytes, 0)) > 0) continue;
+  if (n < 0 && errno == EAGAIN) return 0;
+  return n == 0 ? 1 : -1;
+}
+
+static int keep_ticket(SSL *ssl, SSL_SESSION *session) {
+  (void)ssl;
+  SSL_SESSION_free(ticket);
+  ticket = session;
+  return 1;
+}
+
+// get_ticket asks once over a connection of its own, and waits for the server's end.
+static void get_ticket(void) {
+  struct conn first = {.fd = dial()};
+  struct timeval stall = {.tv_sec = STALL_MS / 1000};
+  char answer[HEAD_BYTES];
+  setsockopt(first.fd, SOL_SOCKET, SO_RCVTIMEO, &stall, sizeof stall);
+  SSL_CTX_set_session_cache_mode(tls, SSL_SESS_CACHE_CLIENT | SSL_SESS_CACHE_NO_INTERNAL);
+  SSL_CTX_sess_set_new_cb(tls, keep_ticket);
+  wire_open(&first);
+  if (SSL_write(first.ssl, request, request_len) <= 0) tls_die("handshake for a ticket");
+  while (SSL_read(first.ssl, answer, sizeof answer) > 0) continue;
+  SSL_CTX_set_session_cache_mode(tls, SSL_SESS_CACHE_OFF);
+  wire_close(&first);
+  close(first.fd);
+  if (!ticket) tls_die("the server gave no ticket");
+}
+
+// wire_set_up reads many records at once; connections that are held keep no buffer for that.
+static void wire_set_up(int holding) {
+  static const unsigned char alpn[] = "\x08http/1.1";
+  tls = SSL_CTX_new(TLS_client_method());
+  if (!tls || !SSL_CTX_set_min_proto_version(tls, TLS1_3_VERSION) || !SSL_CTX_set_ciphersuites(tls, CIPHER) ||
+      !SSL_CTX_set1_groups_list(tls, GROUP) || SSL_CTX_set_alpn_protos(tls, alpn, sizeof alpn - 1))
+    tls_die("TLS");
+  SSL_CTX_set_session_cache_mode(tls, SSL_SESS_CACHE_OFF);
+  if (holding) SSL_CTX_set_mode(tls, SSL_MODE_RELEASE_BUFFERS);
+  SSL_CTX_set_read_ahead(tls, 1);
+  SSL_CTX_set_default_read_buffer_len(tls, RECORDS_BYTES);
+  if (resuming) get_ticket();
+}
+
+#endif
+
 // ---- one connection ----
 
 // dial connects, waiting: on loopback the kernel answers, not the server.
@@ -123,20 +297,31 @@ static int dial(void) {
 
 static void conn_open(struct conn *c) {
   c->fd = dial();
-  c->phase = FREE, c->used = 0, c->closing = 0;
+  c->phase = FREE, c->used = 0, c->closing = 0, c->unsent = 0;
+  wire_open(c);
   fcntl(c->fd, F_SETFL, O_NONBLOCK);
   struct epoll_event e = {.events = EPOLLIN, .data.ptr = c};
   epoll_ctl(ep, EPOLL_CTL_ADD, c->fd, &e);
 }
 
 static void conn_reopen(struct conn *c) {
+  wire_close(c);
   close(c->fd);
   conn_open(c);
 }
 
+// conn_send sends the request, or what must come before it: 1 once it is sent, 0 for
+// more to come, -1 for a fault.
+static int conn_send(struct conn *c) {
+  int r = wire_ask(c);
+  c->unsent = r == 0;
+  if (r > 0 && handshakes) c->phase = ENDING;
+  return r;
+}
+
 static void conn_ask(struct conn *c, uint64_t due) {
   c->due = due, c->phase = HEAD, c->used = 0;
-  if (send(c->fd, request, request_len, MSG_NOSIGNAL) != (ssize_t)request_len) sum.errors++;
+  if (conn_send(c) < 0) sum.errors++;
 }
 
 // parse reads a whole head: the body's length, or -1 if the answer is not what
@@ -156,7 +341,7 @@ static int64_t parse(struct conn *c, const char *end) {
 
 // read_head takes what has come: 1 once the head is whole, 0 for more to come, -1 for a fault.
 static int read_head(struct conn *c) {
-  ssize_t n = recv(c->fd, c->head + c->used, HEAD_BYTES - 1 - c->used, 0);
+  ssize_t n = wire_read(c, c->head + c->used, HEAD_BYTES - 1 - c->used);
   if (n < 0 && errno == EAGAIN) return 0;
   if (n <= 0) return -1;
   c->used += n;
@@ -172,10 +357,10 @@ static int read_head(struct conn *c) {
   return 1;
 }
 
-// read_body throws a body away without copying it (MSG_TRUNC, tcp(7)).
+// read_body throws a body away.
 static int read_body(struct conn *c) {
   if (c->left == 0) return 1;
-  ssize_t n = recv(c->fd, NULL, c->left < DRAIN_BYTES ? c->left : DRAIN_BYTES, MSG_TRUNC);
+  ssize_t n = wire_skip(c, c->left < DRAIN_BYTES ? c->left : DRAIN_BYTES);
   if (n < 0 && errno == EAGAIN) return 0;
   if (n <= 0) return -1;
   if (measuring) sum.bytes += n;
@@ -190,16 +375,13 @@ static void record(struct conn *c, uint64_t now) {
 
 // conn_ready moves a connection on: 1 if it has been answered and is free again.
 static int conn_ready(struct conn *c) {
+  if (c->phase == FREE && wire_quiet(c)) return 0;
   if (c->phase == FREE) return conn_reopen(c), sum.reconnects += measuring, 0;
-  int r = c->phase == HEAD ? read_head(c) : 1;
+  int r = c->unsent ? conn_send(c) : 1;
+  if (r > 0 && c->phase == HEAD) r = read_head(c);
   if (r > 0 && c->phase == BODY) r = read_body(c);
   if (r > 0 && c->phase == BODY && (c->closing || per_request)) c->phase = ENDING;
-  if (r > 0 && c->phase == ENDING) {
-    char byte;
-    ssize_t n = recv(c->fd, &byte, 1, 0);
-    if (n < 0 && errno == EAGAIN) return 0;
-    r = n == 0 ? 1 : -1;
-  }
+  if (r > 0 && c->phase == ENDING) r = wire_ended(c);
   if (r == 0) return 0;
   if (r < 0) sum.errors += measuring;
   if (r > 0) sum.requests += measuring, record(c, now_ns());
@@ -294,6 +476,7 @@ static void idle_hold(void) {
   char end;
   for (int i = 0; i < count; i++) {
     struct epoll_event e;
+    conn_open(&conns[i]);
     conn_ask(&conns[i], now_ns());
     do {
       if (epoll_wait(ep, &e, 1, STALL_MS) == 0) die("no answer");
@@ -302,11 +485,10 @@ static void idle_hold(void) {
   puts("begin");
   fflush(stdout);
   while (read(0, &end, 1) > 0) continue;
-  for (int i = 0; i < count; i++)
-    if (recv(conns[i].fd, &end, 1, MSG_PEEK) < 0 && errno == EAGAIN) sum.requests++;
+  for (int i = 0; i < count; i++) sum.requests += wire_quiet(&conns[i]);
 }
 
-static void set_up(char **argv) {
+static void set_up(char **argv, int holding) {
   port = atoi(argv[2]), count = atoi(argv[3]);
   request_len = snprintf(request, sizeof request,
                          "GET %s HTTP/1.1\r\nHost: bench.example\r\nUser-Agent: sluice-bench/1\r\n"
@@ -316,17 +498,20 @@ static void set_up(char **argv) {
   ep = epoll_create1(0);
   conns = calloc(count, sizeof *conns);
   idle = calloc(count, sizeof *idle);
-  for (int i = 0; i < count; i++) conn_open(&conns[i]);
+  wire_set_up(holding);
+  for (int i = 0; i < count && !holding; i++) conn_open(&conns[i]);
 }
 
 int main(int argc, char **argv) {
   int holding = argc == 5 && !strcmp(argv[1], "idle");
   if (!holding && argc != 8) {
-    fprintf(stderr, "usage: load closed|open|idle PORT CONNS TARGET [WARM_MS RUN_MS keep|close|RATE]\n");
+    fprintf(stderr, "usage: load closed|open|idle PORT CONNS TARGET [WARM_MS RUN_MS keep|close|full|resumed|RATE]\n");
     return 2;
   }
-  per_request = !holding && !strcmp(argv[7], "close");
-  set_up(argv);
+  resuming = !holding && !strcmp(argv[7], "resumed");
+  handshakes = resuming || (!holding && !strcmp(argv[7], "full"));
+  per_request = handshakes || (!holding && !strcmp(argv[7], "close"));
+  set_up(argv, holding);
   uint64_t start = now_ns();
   if (holding) {
     measuring = 0;

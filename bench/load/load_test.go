@@ -10,8 +10,9 @@ import (
 
 func TestArgs(t *testing.T) {
 	base := Job{Port: 20001, Conns: 64, Target: "/53", Warm: time.Second, Measure: 1500 * time.Millisecond}
-	closed, perRequest, open := base, base, base
+	closed, perRequest, open, full, resumed := base, base, base, base, base
 	perRequest.PerRequest = true
+	full.Handshakes, resumed.Handshakes = Full, Resumed
 	open.Rate = 20000.25
 	for _, c := range []struct {
 		job  Job
@@ -20,6 +21,8 @@ func TestArgs(t *testing.T) {
 		{closed, "closed 20001 64 /53 1000 1500 keep"},
 		{perRequest, "closed 20001 64 /53 1000 1500 close"},
 		{open, "open 20001 64 /53 1000 1500 20000.2"},
+		{full, "closed 20001 64 /53 1000 1500 full"},
+		{resumed, "closed 20001 64 /53 1000 1500 resumed"},
 	} {
 		if got := strings.Join(c.job.args(), " "); got != c.want {
 			t.Errorf("got %q, want %q", got, c.want)

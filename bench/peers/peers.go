@@ -12,6 +12,7 @@ import (
 	"syscall"
 
 	"sluice/bench/configs"
+	"sluice/bench/secure"
 )
 
 // The peers, as they are called in tables and on the command line.
@@ -44,8 +45,11 @@ type kind struct {
 	version  []string // arguments that make it tell its version
 	builder  []string // or, for what is built here, the command that tells its compiler's
 	args     func(config string, s Setup) []string
-	golang   bool           // obeys GOMAXPROCS; Sluice is to find its CPUs itself
-	stop     syscall.Signal // ends it at once
+	golang   bool                         // obeys GOMAXPROCS; Sluice is to find its CPUs itself
+	stop     syscall.Signal               // ends it at once
+	check    func(config string) []string // arguments that make it judge a configuration; nil: it is not asked
+	noTLS    string                       // why it speaks no TLS; empty: it does
+	noHTTP3  string                       // why it speaks no HTTP/3; empty: it does
 }
 
 // Tools is where the programs are that are not in the path.
@@ -66,11 +70,14 @@ type Setup struct {
 // kinds are the peers in the order of the tables.
 var kinds = []kind{
 	{name: Sluice, template: "sluice.yaml", find: underTest, version: []string{"version"}, stop: syscall.SIGINT,
-		args: func(c string, _ Setup) []string { return []string{"run", "--config", c} }},
+		args:  func(c string, _ Setup) []string { return []string{"run", "--config", c} },
+		check: func(c string) []string { return []string{"check", c} }},
 	{name: Nginx, template: "nginx.conf", find: inPath, version: []string{"-v"}, stop: syscall.SIGTERM,
-		args: func(c string, s Setup) []string { return []string{"-p", s.Dir, "-c", c, "-e", "stderr"} }},
+		noHTTP3: "Debian's 1.22 has none; 1.25 was the first",
+		args:    func(c string, s Setup) []string { return []string{"-p", s.Dir, "-c", c, "-e", "stderr"} }},
 	{name: HAProxy, template: "haproxy.cfg", find: inPath, version: []string{"-v"}, stop: syscall.SIGTERM,
-		args: func(c string, _ Setup) []string { return []string{"-db", "-q", "-f", c} }},
+		noHTTP3: "Debian's 2.6 is built without QUIC",
+		args:    func(c string, _ Setup) []string { return []string{"-db", "-q", "-f", c} }},
 	{name: Envoy, template: "envoy.yaml", find: envoyBinary, version: []string{"--version"}, stop: syscall.SIGTERM,
 		args: func(c string, s Setup) []string {
 			return []string{"-c", c, "--concurrency", strconv.Itoa(s.Threads), "--use-dynamic-base-id", "-l", "error", "--disable-hot-restart"}
@@ -79,8 +86,8 @@ var kinds = []kind{
 		args: func(c string, _ Setup) []string {
 			return []string{"run", "--config", c, "--adapter", "caddyfile"}
 		}},
-	{name: GoProxy, golang: true, find: built, builder: []string{"go", "version"}, stop: syscall.SIGTERM, args: reverseProxyArgs},
-	{name: Floor, find: built, builder: []string{"cc", "--version"}, stop: syscall.SIGTERM, args: floorArgs},
+	{name: GoProxy, golang: true, find: built, builder: []string{"go", "version"}, stop: syscall.SIGTERM, args: reverseProxyArgs, noHTTP3: "net/http has none"},
+	{name: Floor, find: built, builder: []string{"cc", "--version"}, stop: syscall.SIGTERM, args: floorArgs, noTLS: "it relays bytes"},
 }
 
 // Names are all that may take part, in the order of the tables.
@@ -90,6 +97,22 @@ func Names() []string {
 		all = append(all, k.name)
 	}
 	return all
+}
+
+// Lacks says why a peer takes no part in what is about a protocol; empty: it does.
+func (p Peer) Lacks(protocol secure.Protocol) string {
+	if p.Name == Direct {
+		p.kind.noTLS = "there is no proxy"
+	}
+	switch {
+	case protocol == "":
+		return ""
+	case p.kind.noTLS != "":
+		return p.kind.noTLS
+	case protocol == secure.HTTP3:
+		return p.kind.noHTTP3
+	}
+	return ""
 }
 
 // Find looks for the named peers, builds those that the benchmark has itself, and

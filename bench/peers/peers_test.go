@@ -3,10 +3,12 @@ package peers
 import (
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
 	"sluice/bench/configs"
+	"sluice/bench/secure"
 )
 
 func TestVersionIn(t *testing.T) {
@@ -28,8 +30,9 @@ func TestVersionIn(t *testing.T) {
 
 func TestArgs(t *testing.T) {
 	s := Setup{Setup: configs.Setup{Dir: "/d", Port: 21001, Backends: []int{21002, 21003}, Threads: 2}}
-	once := s
+	once, two := s, s
 	once.PerRequest = true
+	two.Protocol, two.Certificate = secure.HTTP2, secure.Certificate{Cert: "/c", Key: "/k"}
 	for _, c := range []struct {
 		name  string
 		setup Setup
@@ -41,6 +44,7 @@ func TestArgs(t *testing.T) {
 		{Envoy, s, "-c /d/c --concurrency 2 --use-dynamic-base-id -l error --disable-hot-restart"},
 		{Caddy, s, "run --config /d/c --adapter caddyfile"},
 		{GoProxy, s, "-listen 127.0.0.1:21001 -to http://127.0.0.1:21002,http://127.0.0.1:21003"},
+		{GoProxy, two, "-listen 127.0.0.1:21001 -to http://127.0.0.1:21002,http://127.0.0.1:21003 -cert /c -key /k -protocol http2"},
 		{Floor, s, "px 21001 21002"},
 		{Floor, once, "px 21001 21002 close"},
 	} {
@@ -68,6 +72,53 @@ func TestFind(t *testing.T) {
 	}
 	if _, err := Find(t.Context(), []string{"apache"}, Tools{}); err == nil {
 		t.Error("a peer that is not was found")
+	}
+}
+
+// TestLacks: who takes part in what.
+func TestLacks(t *testing.T) {
+	all, err := Find(t.Context(), []string{Direct, Floor, GoProxy, Sluice}, Tools{Sluice: "/none", Floor: "/built/floor", ReverseProxy: "/built/proxy"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	speak := map[string][]secure.Protocol{
+		Direct: {""}, Floor: {""}, GoProxy: {"", secure.HTTP1, secure.HTTP2}, Sluice: {"", secure.HTTP1, secure.HTTP2, secure.HTTP3},
+	}
+	for _, p := range all {
+		for _, protocol := range []secure.Protocol{"", secure.HTTP1, secure.HTTP2, secure.HTTP3} {
+			if lacks := p.Lacks(protocol); (lacks == "") != slices.Contains(speak[p.Name], protocol) {
+				t.Errorf("%s, %s: %q", p.Name, protocol.Words(), lacks)
+			}
+		}
+	}
+}
+
+// TestCheck: what a peer says against its configuration is the error; one that cannot
+// tell is not asked.
+func TestCheck(t *testing.T) {
+	dir := t.TempDir()
+	program := filepath.Join(dir, "program")
+	script := "#!/bin/sh\n[ $1 = check ] && ! grep -q http2 $2 || { echo \"$2:14: not supported\"; exit 1; }\n"
+	if err := os.WriteFile(program, []byte(script), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	asked, _ := kindOf(Sluice)
+	silent, _ := kindOf(Floor)
+	for _, c := range []struct {
+		kind     kind
+		protocol secure.Protocol
+		want     string
+	}{
+		{asked, secure.HTTP1, ""},
+		{asked, secure.HTTP2, "refuses its configuration for HTTP/2 over TLS"},
+		{asked, secure.HTTP2, "sluice.yaml:14: not supported"},
+		{silent, secure.HTTP2, ""},
+	} {
+		p := Peer{Name: c.kind.name, Path: program, kind: c.kind}
+		err := p.Check(t.Context(), configs.Setup{Dir: dir, Protocol: c.protocol})
+		if (err != nil) != (c.want != "") || err != nil && !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%s, %s: %v, want %q", c.kind.name, c.protocol, err, c.want)
+		}
 	}
 }
 

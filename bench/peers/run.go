@@ -6,6 +6,7 @@ import (
 	"net"
 	"net/http"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -13,6 +14,7 @@ import (
 
 	"sluice/bench/configs"
 	"sluice/bench/proc"
+	"sluice/bench/secure"
 )
 
 const (
@@ -55,12 +57,29 @@ func (p Peer) Start(ctx context.Context, s Setup) (*Running, error) {
 		return nil, err
 	}
 	r := &Running{Port: s.Port, process: process}
-	if err := r.ready(ctx); err != nil {
+	if err := r.ready(ctx, s.Protocol, s.Certificate); err != nil {
 		r.Stop()
 		text, _ := os.ReadFile(log)
 		return nil, fmt.Errorf("%s: %w; its last words: %s", p.Name, err, lastLine(text))
 	}
 	return r, nil
+}
+
+// Check asks a peer that can tell whether it takes its configuration. The error is what
+// it says. It writes the configuration into s.Dir.
+func (p Peer) Check(ctx context.Context, s configs.Setup) error {
+	if p.kind.check == nil {
+		return nil
+	}
+	config, err := p.configure(s)
+	if err != nil {
+		return err
+	}
+	out, err := exec.CommandContext(ctx, p.Path, p.kind.check(config)...).CombinedOutput()
+	if err != nil {
+		return fmt.Errorf("%s refuses its configuration for %s: %w:\n%s", p.Name, s.Protocol.Words(), err, out)
+	}
+	return nil
 }
 
 func (p Peer) configure(s configs.Setup) (string, error) {
@@ -75,15 +94,21 @@ func (p Peer) configure(s configs.Setup) (string, error) {
 	return path, os.WriteFile(path, text, 0o644)
 }
 
-// ready asks until the answer is 200.
-func (r *Running) ready(ctx context.Context) error {
+// ready asks until the answer is 200, over TLS as it is agreed upon. HTTP/3 is not asked:
+// who speaks it answers HTTP/1.1 over TLS on the same port.
+func (r *Running) ready(ctx context.Context, p secure.Protocol, c secure.Certificate) error {
 	ctx, cancel := context.WithTimeout(ctx, readyWithin)
 	defer cancel()
-	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
+	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true, ForceAttemptHTTP2: p == secure.HTTP2}}
+	url := "http://" + address(r.Port) + "/1"
+	if p != "" {
+		client.Transport.(*http.Transport).TLSClientConfig = c.Client()
+		url = "https" + strings.TrimPrefix(url, "http")
+	}
 	tick := time.NewTicker(askEvery)
 	defer tick.Stop()
 	for {
-		err := ask(ctx, client, "http://"+address(r.Port)+"/1")
+		err := ask(ctx, client, url, p)
 		if err == nil {
 			return nil
 		}
@@ -97,7 +122,7 @@ func (r *Running) ready(ctx context.Context) error {
 	}
 }
 
-func ask(ctx context.Context, client *http.Client, url string) error {
+func ask(ctx context.Context, client *http.Client, url string, p secure.Protocol) error {
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
 	if err != nil {
 		return err
@@ -109,6 +134,9 @@ func ask(ctx context.Context, client *http.Client, url string) error {
 	defer response.Body.Close()
 	if response.StatusCode != http.StatusOK {
 		return fmt.Errorf("status %d", response.StatusCode)
+	}
+	if p == secure.HTTP2 && response.ProtoMajor != 2 {
+		return fmt.Errorf("it answers by %s instead of HTTP/2", response.Proto)
 	}
 	return nil
 }
@@ -138,7 +166,11 @@ func reverseProxyArgs(_ string, s Setup) []string {
 	for _, port := range s.Backends {
 		to = append(to, "http://"+address(port))
 	}
-	return []string{"-listen", address(s.Port), "-to", strings.Join(to, ",")}
+	args := []string{"-listen", address(s.Port), "-to", strings.Join(to, ",")}
+	if s.Protocol != "" {
+		args = append(args, "-cert", s.Certificate.Cert, "-key", s.Certificate.Key, "-protocol", string(s.Protocol))
+	}
+	return args
 }
 
 // floorArgs: the floor relays to one backend.
@@ -191,7 +223,7 @@ func StartServer(ctx context.Context, port int, c proc.Command) (*Running, error
 		return nil, err
 	}
 	r := &Running{Port: port, process: process}
-	if err := r.ready(ctx); err != nil {
+	if err := r.ready(ctx, "", secure.Certificate{}); err != nil {
 		r.Stop()
 		return nil, fmt.Errorf("%s: %w", filepath.Base(c.Path), err)
 	}

@@ -7,12 +7,15 @@ import (
 	"sluice/bench/load"
 	"sluice/bench/peers"
 	"sluice/bench/report"
+	"sluice/bench/secure"
 )
 
 // closed is a workload of closed-loop load, whose figure is the proxy's CPU time
-// for a request or for a GiB.
+// for a request, a handshake or a GiB.
 type closed struct {
 	id, title string
+	protocol  secure.Protocol
+	key       secure.Key // of the certificate, with a protocol
 	job       load.Job
 	perGiB    bool
 	goals     map[string]float64
@@ -49,6 +52,7 @@ func (c closed) run(ctx context.Context, r *Rig) ([]report.Table, error) {
 	if c.more != nil {
 		entrants = append(entrants, c.more(entrants)...)
 	}
+	entrants, absent := speaking(entrants, c.protocol, c.key)
 	job := c.job
 	job.Warm, job.Measure = r.Warm, r.Measure
 	tallies := make([]Tally, len(entrants))
@@ -58,7 +62,9 @@ func (c closed) run(ctx context.Context, r *Rig) ([]report.Table, error) {
 	if err != nil {
 		return nil, err
 	}
-	return []report.Table{c.table(entrants, tallies)}, nil
+	table := c.table(entrants, tallies)
+	table.Notes = append(table.Notes, absent...)
+	return []report.Table{table}, nil
 }
 
 // logged are Sluice and nginx once more, each writing the access log that it writes
@@ -100,7 +106,11 @@ func (c closed) table(entrants []Entrant, tallies []Tally) report.Table {
 		Metric: "CPU time of the proxy's processes per request, µs",
 		Extras: []string{"requests/s", "proxy CPU busy", "load CPU busy"},
 	}
-	if c.perGiB {
+	switch {
+	case c.job.Handshakes != "":
+		t.Metric = "CPU time of the proxy's processes per handshake, µs"
+		t.Extras[0] = "handshakes/s"
+	case c.perGiB:
 		t.Metric = "CPU time of the proxy's processes per GiB of bodies, ms"
 		t.Extras[0] = "GiB/s"
 	}

@@ -3,12 +3,14 @@ package suite
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	"sluice/bench/load"
 	"sluice/bench/peers"
 	"sluice/bench/proc"
 	"sluice/bench/report"
+	"sluice/bench/secure"
 )
 
 const (
@@ -19,8 +21,20 @@ const (
 	settleWithin = 20 * time.Second
 	settledBytes = 64 << 10 // two looks that differ by less are the same
 
-	idleGoal  = 1024 // bytes per connection
 	wholeGoal = 30e6 // bytes, all processes
+)
+
+// held is W7: what an idle connection costs, and what the whole program does.
+type held struct {
+	id, over string
+	protocol secure.Protocol
+	goal     float64 // bytes per connection
+	whole    float64 // bytes of all processes; 0: no goal
+}
+
+var (
+	w7    = held{id: "W7", goal: 1024, whole: wholeGoal}
+	w7tls = held{id: "W7-TLS", over: " over TLS 1.3", protocol: secure.HTTP1, goal: 12 << 10}
 )
 
 // idleRound is the memory of one entrant's processes.
@@ -30,17 +44,13 @@ type idleRound struct {
 
 func (i idleRound) perConn() float64 { return float64(i.with.PSS-i.before.PSS) / idleConns }
 
-// idle is W7: what an idle connection costs, and what the whole program does.
-func idle(ctx context.Context, r *Rig) ([]report.Table, error) {
-	var entrants []Entrant
-	for _, e := range r.entrants(nil, peers.Direct, peers.Floor) {
-		if e.Name != again {
-			entrants = append(entrants, e)
-		}
-	}
+// run runs the rounds and gives the tables.
+func (h held) run(ctx context.Context, r *Rig) ([]report.Table, error) {
+	all := slices.DeleteFunc(r.entrants(nil, peers.Direct, peers.Floor), func(e Entrant) bool { return e.Name == again })
+	entrants, absent := speaking(all, h.protocol, secure.P256)
 	rounds := min(r.Rounds, idleRounds)
 	results, faults := make([][]idleRound, len(entrants)), make([][]string, len(entrants))
-	err := Interleave(ctx, Turns[Entrant]{"W7", entrants, rounds, r.Progress}, r.idleRound,
+	err := Interleave(ctx, Turns[Entrant]{h.id, entrants, rounds, r.Progress}, r.idleRound,
 		func(i int, one idleRound, err error) {
 			results[i] = append(results[i], one)
 			if err != nil {
@@ -50,7 +60,9 @@ func idle(ctx context.Context, r *Rig) ([]report.Table, error) {
 	if err != nil {
 		return nil, err
 	}
-	return idleTables(entrants, results, faults), nil
+	tables := h.tables(entrants, results, faults)
+	tables[0].Notes = append(tables[0].Notes, absent...)
+	return tables, nil
 }
 
 // idleRound warms a proxy up by load, so that its code and its pools are in memory
@@ -61,7 +73,7 @@ func (r *Rig) idleRound(ctx context.Context, e Entrant) (idleRound, error) {
 		return idleRound{}, err
 	}
 	defer stop()
-	job := load.Job{Port: p.Port, Conns: 64, Target: "/53", Measure: r.Warm}
+	job := load.Job{Port: p.Port, Protocol: e.Protocol, Conns: 64, Target: "/53", Measure: r.Warm}
 	if _, err := r.loaded(ctx, job, p.PIDs); err != nil {
 		return idleRound{}, err
 	}
@@ -69,7 +81,8 @@ func (r *Rig) idleRound(ctx context.Context, e Entrant) (idleRound, error) {
 	if out.before, err = settled(ctx, p); err != nil {
 		return out, err
 	}
-	err = r.generators()[0].Hold(ctx, p.Port, idleConns, "/53", func() error {
+	job.Conns = idleConns
+	err = r.generators()[0].Hold(ctx, job, func() error {
 		out.with, err = settled(ctx, p)
 		return err
 	})
@@ -105,15 +118,15 @@ func settled(ctx context.Context, p *peers.Running) (proc.Memory, error) {
 	}
 }
 
-func idleTables(entrants []Entrant, results [][]idleRound, faults [][]string) []report.Table {
+func (h held) tables(entrants []Entrant, results [][]idleRound, faults [][]string) []report.Table {
 	per := report.Table{
-		ID: "W7", Title: fmt.Sprintf("%d idle keep-alive connections after one request each", idleConns),
+		ID: h.id, Title: fmt.Sprintf("%d idle keep-alive connections%s after one request each", idleConns, h.over),
 		Metric: "user memory (PSS of all processes) added per connection, bytes",
 		Notes: []string{"what a program reserves at its start for connections to come is in the next table only; " +
 			"the kernel's memory for the sockets is in neither"},
 	}
 	whole := report.Table{
-		ID: "W7-whole", Title: fmt.Sprintf("the whole program while it holds %d idle connections", idleConns),
+		ID: h.id + "-whole", Title: fmt.Sprintf("the whole program while it holds %d idle connections%s", idleConns, h.over),
 		Metric: "user memory (PSS of all processes), MB",
 		Extras: []string{"without them", "RSS"},
 	}
@@ -121,8 +134,10 @@ func idleTables(entrants []Entrant, results [][]idleRound, faults [][]string) []
 		one := report.Row{Name: e.Name, Base: e.Base, Notes: faults[i]}
 		all := report.Row{Name: e.Name, Base: e.Base}
 		if e.Name == peers.Sluice {
-			one.Goal = &report.Goal{Max: idleGoal, Value: true}
-			all.Goal = &report.Goal{Max: wholeGoal / 1e6, Value: true}
+			one.Goal = &report.Goal{Max: h.goal, Value: true}
+		}
+		if e.Name == peers.Sluice && h.whole > 0 {
+			all.Goal = &report.Goal{Max: h.whole / 1e6, Value: true}
 		}
 		for _, x := range results[i] {
 			one.Rounds = append(one.Rounds, max(0, x.perConn()))

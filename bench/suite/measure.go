@@ -66,7 +66,7 @@ func (r *Rig) run(ctx context.Context, e Entrant, j load.Job) (Round, error) {
 		return Round{}, err
 	}
 	defer stop()
-	j.Port = p.Port
+	j.Port, j.Protocol = p.Port, e.Protocol
 	return r.loaded(ctx, j, p.PIDs)
 }
 

@@ -20,6 +20,7 @@ import (
 	"sluice/bench/load"
 	"sluice/bench/peers"
 	"sluice/bench/report"
+	"sluice/bench/secure"
 	"sluice/bench/stats"
 	"sluice/bench/toolchain"
 )
@@ -29,12 +30,14 @@ type Rig struct {
 	Dir       string // for everything that is written; the caller removes it
 	Layout    Layout
 	Floor     string // program: backend and relay
-	Generator string // program: load
+	Generator load.Generator
 	Peers     []peers.Peer
 	Rounds    int
 	Warm      time.Duration // of each round
 	Measure   time.Duration // of each round
 	Progress  io.Writer
+
+	Certificates map[secure.Key]secure.Certificate // nil: nothing is over TLS
 
 	ports    peers.Ports
 	backends []*peers.Running // one for each of Layout.Load
@@ -69,12 +72,15 @@ type Entrant struct {
 	Per         string // Sluice's workers.per; empty: as ever, a loop for each CPU
 	Affinity    string // Sluice's workers.affinity, with Per; empty: the default
 	Steering    string // of Sluice's listener; empty: the default
+
+	Protocol secure.Protocol
+	Key      secure.Key // of its certificate, with a protocol
 }
 
 // Build compiles the generator and the floor into r.Dir.
 func (r *Rig) Build(ctx context.Context) error {
 	var err error
-	if r.Generator, err = toolchain.C(ctx, r.Dir, "load", load.Source); err != nil {
+	if r.Generator.Path, err = toolchain.C(ctx, r.Dir, "load", load.Source); err != nil {
 		return err
 	}
 	r.Floor, err = toolchain.C(ctx, r.Dir, "floor", floor.Source)
@@ -117,8 +123,10 @@ func (r *Rig) start(ctx context.Context, e Entrant, perRequest bool) (*peers.Run
 		return nil, nil, err
 	}
 	s := peers.Setup{
-		Setup: configs.Setup{Dir: dir, Port: port, Threads: len(r.Layout.Proxy), LargeBodies: e.LargeBodies,
-			Per: e.Per, Affinity: e.Affinity, Steering: e.Steering},
+		Setup: configs.Setup{
+			Dir: dir, Port: port, Threads: len(r.Layout.Proxy), LargeBodies: e.LargeBodies,
+			Per: e.Per, Affinity: e.Affinity, Steering: e.Steering, Protocol: e.Protocol, Certificate: r.Certificates[e.Key],
+		},
 		CPUs:       r.Layout.Proxy,
 		PerRequest: perRequest,
 	}
@@ -142,7 +150,9 @@ func (r *Rig) start(ctx context.Context, e Entrant, perRequest bool) (*peers.Run
 func (r *Rig) generators() []load.Generator {
 	var all []load.Generator
 	for _, cpus := range r.Layout.Load {
-		all = append(all, load.Generator{Path: r.Generator, CPUs: cpus, Log: r.Dir + "/load.log"})
+		g := r.Generator
+		g.CPUs, g.Log = cpus, r.Dir+"/load.log"
+		all = append(all, g)
 	}
 	return all
 }

@@ -11,25 +11,24 @@ import (
 )
 
 // Names of the workloads, as in PERFORMANCE.md, in the order they run.
-var Names = []string{"W1", "W6", "W7", "W8", "W9", "W12"}
+var Names = []string{"W1", "W2", "W3", "W4", "W5", "W6", "W6-TLS", "W7", "W7-TLS", "W8", "W9", "W12"}
 
 // Run runs the named workloads on the rig, whose backends are open, and gives their
 // tables. cpus are all that the benchmark may use.
 func Run(ctx context.Context, r *Rig, names []string, cpus []int) ([]report.Table, error) {
 	runs := map[string]func() ([]report.Table, error){
-		"W1": func() ([]report.Table, error) { return w1.run(ctx, r) },
-		"W6": func() ([]report.Table, error) {
-			small, err := w6small.run(ctx, r)
-			if err != nil {
-				return nil, err
-			}
-			large, err := w6large.run(ctx, r)
-			return append(small, large...), err
-		},
-		"W7":  func() ([]report.Table, error) { return idle(ctx, r) },
-		"W8":  func() ([]report.Table, error) { return open(ctx, r) },
-		"W9":  func() ([]report.Table, error) { return w9.run(ctx, r) },
-		"W12": func() ([]report.Table, error) { return scale(ctx, r, cpus) },
+		"W1":     func() ([]report.Table, error) { return w1.run(ctx, r) },
+		"W2":     func() ([]report.Table, error) { return w2.run(ctx, r) },
+		"W3":     func() ([]report.Table, error) { return w3.run(ctx, r) },
+		"W4":     func() ([]report.Table, error) { return w4.run(ctx, r) },
+		"W5":     func() ([]report.Table, error) { return several(ctx, r, w5...) },
+		"W6":     func() ([]report.Table, error) { return several(ctx, r, w6small, w6large) },
+		"W6-TLS": func() ([]report.Table, error) { return several(ctx, r, w6tls...) },
+		"W7":     func() ([]report.Table, error) { return w7.run(ctx, r) },
+		"W7-TLS": func() ([]report.Table, error) { return w7tls.run(ctx, r) },
+		"W8":     func() ([]report.Table, error) { return open(ctx, r) },
+		"W9":     func() ([]report.Table, error) { return w9.run(ctx, r) },
+		"W12":    func() ([]report.Table, error) { return scale(ctx, r, cpus) },
 	}
 	var all []report.Table
 	for _, name := range names {
@@ -55,7 +54,7 @@ func Check(names []string) error {
 // Method says in sentences how the rig measures.
 func (r *Rig) Method() []string {
 	l := r.Layout
-	return []string{
+	said := []string{
 		fmt.Sprintf("The figure is CPU time, user and system, of all the proxy's processes (master, supervisor, workers), from the kernel's "+
 			"per-process CPU clock; the proxy has CPU %v, the load generator %v, the backend %v. A proxy is set to as many threads, workers or loops as it has CPUs.",
 			l.Proxy, l.Load, l.Backend),
@@ -67,6 +66,7 @@ func (r *Rig) Method() []string {
 			"the configurations are in bench/configs.",
 		"floor relays bytes without looking at them: recv, send, recv, send and epoll (bench/floor/floor.c). It adds no header, so it is a limit and not a proxy.",
 	}
+	return append(said, r.methodOverTLS()...)
 }
 
 // Unpin gives the benchmark itself the CPUs that are not the proxy's.

@@ -269,7 +269,7 @@ func TestIdleTables(t *testing.T) {
 		{{before, proc.Memory{PSS: 20e6, RSS: 21e6}}, {before, proc.Memory{PSS: 20e6, RSS: 21e6}}},
 		{{before, proc.Memory{PSS: 15e6, RSS: 16e6}}, {}},
 	}
-	tables := idleTables(entrants, results, [][]string{nil, {"round failed"}})
+	tables := w7.tables(entrants, results, [][]string{nil, {"round failed"}})
 	sluice, nginx := tables[0].Rows[0], tables[0].Rows[1]
 	if math.Abs(sluice.Value.Mean-1000) > 1e-6 || sluice.Verdict() != "met" || nginx.Rounds[1] != 0 || len(nginx.Notes) != 1 {
 		t.Errorf("per connection: %+v, %+v", sluice, nginx)

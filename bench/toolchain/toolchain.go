@@ -10,13 +10,14 @@ import (
 	"path/filepath"
 )
 
-// C compiles one C file with cc and links libm. It gives the program's path in dir.
-func C(ctx context.Context, dir, name string, source []byte) (string, error) {
+// C compiles one C file with cc and links libm; flags may define more, and link more
+// libraries. It gives the program's path in dir.
+func C(ctx context.Context, dir, name string, source []byte, flags ...string) (string, error) {
 	text, program := filepath.Join(dir, name+".c"), filepath.Join(dir, name)
 	if err := os.WriteFile(text, source, 0o644); err != nil {
 		return "", err
 	}
-	return program, build(ctx, "cc", "-O2", "-o", program, text, "-lm")
+	return program, build(ctx, "cc", append([]string{"-O2", "-o", program, text, "-lm"}, flags...)...)
 }
 
 // Go builds a main package of this module.

@@ -3,6 +3,7 @@
 package main
 
 import (
+	"crypto/tls"
 	"flag"
 	"fmt"
 	"log"
@@ -19,13 +20,28 @@ import (
 func main() {
 	listen := flag.String("listen", "127.0.0.1:8080", "`address` to listen on")
 	to := flag.String("to", "", "backend `URLs`, separated by commas")
+	cert := flag.String("cert", "", "certificate `file`; with it, TLS 1.3 is spoken")
+	key := flag.String("key", "", "`file` of its key")
+	protocol := flag.String("protocol", "http1", "over TLS: http1, or http2 beside it")
 	flag.Parse()
 	proxy, err := newProxy(strings.Split(*to, ","), port(*listen))
 	if err != nil {
 		log.Fatal(err)
 	}
 	server := &http.Server{Addr: *listen, Handler: proxy, IdleTimeout: 10 * time.Minute}
-	log.Fatal(server.ListenAndServe())
+	if *cert == "" {
+		log.Fatal(server.ListenAndServe())
+	}
+	secure(server, *protocol)
+	log.Fatal(server.ListenAndServeTLS(*cert, *key))
+}
+
+// secure sets what is agreed upon for all peers.
+func secure(server *http.Server, protocol string) {
+	server.TLSConfig = &tls.Config{MinVersion: tls.VersionTLS13, CurvePreferences: []tls.CurveID{tls.X25519}}
+	server.Protocols = new(http.Protocols)
+	server.Protocols.SetHTTP1(true)
+	server.Protocols.SetHTTP2(protocol == "http2")
 }
 
 func port(address string) string { return address[strings.LastIndexByte(address, ':')+1:] }
