@@ -177,6 +177,7 @@ var withoutDefault = map[string]string{
 	"farms.NAME.admission.priority":       "none",
 	"farms.NAME.admission.tenant":         "none",
 	"farms.NAME.admission.deadline":       "none",
+	"listeners[].redirect":                "none",
 	"routes[].host":                       "any",
 	"routes[].path":                       "any",
 	"routes[].farm":                       "required",
