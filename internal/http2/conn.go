@@ -246,6 +246,7 @@ func (c *conn) fail(f *Fault) {
 		return
 	}
 	c.out.b = appendGoAway(c.out.make(), c.last, f.Code, f.Rule)
+	c.wire.SetWriteTimeout(c.cfg.Parting)
 	c.finish(f)
 }
 
@@ -264,7 +265,6 @@ func (c *conn) leave() {
 func (c *conn) finish(why error) {
 	c.over, c.why = true, why
 	c.endAll(why)
-	c.wire.SetStall(c.cfg.Parting)
 	c.out.soon()
 }
 
@@ -278,6 +278,9 @@ func (c *conn) lose(err error) {
 	}
 	c.shut(false)
 }
+
+// Abandon ends the connection when a task of it has panicked.
+func (c *conn) Abandon() { c.lose(net.ErrClosed) }
 
 // shut closes the wire. With linger what the peer still sends is read for a
 // moment, so that our last words are not lost.

@@ -66,6 +66,9 @@ func (o *sending) Run() {
 	}
 }
 
+// Abandon ends the connection when the task has panicked.
+func (o *sending) Abandon() { o.c.Abandon() }
+
 // clear throws away what can no longer be sent.
 func (o *sending) clear() {
 	if o.b != nil {

@@ -198,8 +198,7 @@ func (c *Conn) accept(s *Stream, h frameHead, block []byte) (f *Fault, status in
 	case c.onSelf:
 		return errSelf, 0
 	case c.open >= c.cfg.Streams, c.live >= 2*c.cfg.Streams:
-		c.cfg.Count(RefusedStreams)
-		return errStreams, 0
+		return c.crowded(h), 0
 	case long:
 		return nil, 431
 	}
@@ -217,6 +216,20 @@ func (c *Conn) accept(s *Stream, h frameHead, block []byte) (f *Fault, status in
 	}
 	s.priority = priorityOf(r.Fields)
 	return nil, 0
+}
+
+// crowded refuses a stream above the limit: no fault of a client that may not know
+// of it yet.
+func (c *Conn) crowded(h frameHead) *Fault {
+	c.cfg.Count(RefusedStreams)
+	if c.settleBy == 0 {
+		return errStreams
+	}
+	if !c.calm.resets.spend(1, mostResets, c.exec.Now(), resetPause) {
+		return errCalm
+	}
+	c.calm.faults.earn(1)
+	return errStreams
 }
 
 // turnAway answers a request that goes to nobody.
@@ -297,6 +310,9 @@ func (s *Stream) quit(code Code) error {
 	if s.closed {
 		return net.ErrClosed
 	}
-	s.Conn().live--
+	c := s.Conn()
+	if c.live--; code == NoError && s.listed { // answered before the content had come: what is under way leads to nothing
+		c.calm.idle.earn(idlePerStream)
+	}
 	return s.close(code)
 }

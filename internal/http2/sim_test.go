@@ -87,10 +87,10 @@ type simWire struct {
 	lingers        bool
 	failure        error
 	readBy         int64
+	writeBy        int64
 	stall          time.Duration
 	idle           reactor.Job
 	writes         int // calls of Write
-	holdsTask      bool
 	local, distant net.Addr
 }
 
@@ -155,12 +155,15 @@ func (w *simWire) Write(p []byte) (n int, err error) {
 			n += room
 			took = w.m.Now()
 			w.m.changed.Broadcast()
-		case w.stall > 0 && w.m.Now() >= took+int64(w.stall):
-			return n, os.ErrDeadlineExceeded
-		case w.stall > 0:
-			w.m.wait(took + int64(w.stall))
 		default:
-			w.m.wait(0)
+			by := w.writeBy
+			if w.stall > 0 {
+				by = earlier(by, took+int64(w.stall))
+			}
+			if passed(by, w.m.Now()) {
+				return n, os.ErrDeadlineExceeded
+			}
+			w.m.wait(by)
 		}
 	}
 	return n, nil
@@ -205,10 +208,16 @@ func (w *simWire) SetReadTimeout(d time.Duration) {
 	w.m.changed.Broadcast()
 }
 
+func (w *simWire) SetWriteTimeout(d time.Duration) {
+	if w.writeBy = 0; d > 0 {
+		w.writeBy = w.m.Now() + int64(d)
+	}
+	w.m.changed.Broadcast()
+}
+
 func (w *simWire) Watch(reactor.Job) bool            { panic("not for a connection of many streams") }
 func (w *simWire) OnHangup(reactor.Job)              {}
 func (w *simWire) OnSlow(time.Duration, reactor.Job) {}
-func (w *simWire) SetWriteTimeout(time.Duration)     {}
 func (w *simWire) SetStall(d time.Duration)          { w.stall = d }
 func (w *simWire) SetDeadline(time.Time) error       { return nil }
 func (w *simWire) SetReadDeadline(time.Time) error   { return nil }

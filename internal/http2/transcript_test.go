@@ -8,6 +8,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"reflect"
 	"slices"
 	"strconv"
 	"strings"
@@ -24,7 +25,7 @@ import (
 
 // A transcript is played by lines:
 //
-//	< FRAME   the client sends it: TYPE, stream, flags, then fields, "text" or xN (N bytes)
+//	< FRAME   the client sends it: TYPE, stream, flags, then fields (a=x*9 has 9 times x), "text" or xN (N bytes)
 //	> FRAME   the server sends it, and has sent nothing else before
 //	! 1 DOES  the owner of stream 1 does: respond, write, end, read, close, reset, …; several with ;
 //	. WORDS   the owner has seen or done this, and nothing else before
@@ -47,7 +48,8 @@ type play struct {
 	decoder *xhpack.Decoder
 	events  []string
 	streams map[uint32]*Stream
-	split   int // bytes that are sent at once; 0: all
+	served  string // what the owner does with each request; empty: what ! lines say
+	split   int    // bytes that are sent at once; 0: all
 	counts  [ClassCount]int
 	sent    []byte // all that the server has sent
 }
@@ -61,14 +63,16 @@ func playConfig(count func(Class)) Config {
 	}
 }
 
-func newPlay(t *testing.T) *play {
+func newPlay(t *testing.T, adjust func(*Config)) *play {
 	p := &play{t: t, m: newSim(), streams: map[uint32]*Stream{}}
 	p.wire = p.m.newWire()
 	p.framer = xhttp2.NewFramer(&p.encoded, nil)
 	p.framer.AllowIllegalWrites = true
 	p.encoder = xhpack.NewEncoder(&p.block)
 	p.decoder = xhpack.NewDecoder(4096, nil)
-	p.server = NewServer(p.m, playConfig(func(c Class) { p.counts[c]++ }))
+	cfg := playConfig(func(c Class) { p.counts[c]++ })
+	adjust(&cfg)
+	p.server = NewServer(p.m, cfg)
 	p.m.do(func() { p.conn = p.server.Serve(p.wire, nil, p) })
 	return p
 }
@@ -76,6 +80,14 @@ func newPlay(t *testing.T) *play {
 // Accept notes a request as method, path, authority, fields.
 func (p *play) Accept(s *Stream) {
 	p.streams[s.ID()] = s
+	if p.served != "" {
+		if delete(p.streams, s.ID()); p.served == "close" {
+			s.OnHangup(job(func() { s.Close() }))
+		} else {
+			p.streams[s.ID()] = s
+		}
+		return
+	}
 	var r message.Request
 	s.Request(&r)
 	line := fmt.Sprintf("%d request %s %s %s", s.ID(), r.MethodName, r.Target, r.Host)
@@ -207,11 +219,14 @@ func (p *play) frame(line string) []byte {
 	f := p.framer
 	switch w[0] {
 	case "RAW":
-		b, err := hex.DecodeString(strings.Join(w[1:], ""))
+		text := strings.Join(w[1:], "")
+		text, zeros, _ := strings.Cut(text, "*")
+		b, err := hex.DecodeString(text)
 		if err != nil {
 			p.t.Fatalf("%s: %v", line, err)
 		}
-		return b
+		n, _ := strconv.Atoi(zeros)
+		return append(b, make([]byte, n)...)
 	case "PREFACE":
 		return []byte(preface)
 	case "DATA":
@@ -304,9 +319,9 @@ func (p *play) section(kind string, id uint32, w []string) {
 			if unquoted, err := strconv.Unquote(value); err == nil {
 				value = unquoted
 			}
-			if n, isRun := strings.CutPrefix(value, "x*"); isRun {
-				count, _ := strconv.Atoi(n)
-				value = strings.Repeat("x", count)
+			if len(value) > 2 && value[1] == '*' {
+				count, _ := strconv.Atoi(value[2:])
+				value = strings.Repeat(value[:1], count)
 			}
 			p.encoder.WriteField(xhpack.HeaderField{Name: name, Value: value})
 		}
@@ -382,6 +397,10 @@ func (p *play) perform(s *Stream, id int, w []string) {
 	case "write":
 		m, err := s.Write(bytes.Repeat([]byte("y"), n))
 		p.note("%d wrote %d%s", id, m, short(err))
+	case "get": // so much content, however it comes
+		b := make([]byte, n)
+		m, err := io.ReadFull(s, b)
+		p.note("%d read %q%s", id, b[:m], short(err))
 	case "read":
 		b := make([]byte, max(n, 1<<20))
 		if n > 0 {
@@ -469,6 +488,7 @@ func (p *play) directs(line string) error {
 				return fmt.Errorf("the server greets with %q, want %q", got, want)
 			}
 		}
+	case "config":
 	case "wait":
 		d, err := time.ParseDuration(w[1])
 		<-time.After(d)
@@ -493,6 +513,8 @@ func (p *play) directs(line string) error {
 			}
 		}
 		p.send(all)
+	case "served", "quiet": // the owner closes what the client resets, or does nothing; no word of either
+		p.served = w[len(w)-1]
 	case "skip": // what the server has sent by now
 		for p.take() != "" {
 		}
@@ -553,7 +575,7 @@ func (p *play) step(line string) error {
 // run plays a transcript; bytes of the client come in pieces of split.
 func run(t *testing.T, text string, split int) {
 	synctest.Test(t, func(t *testing.T) {
-		p := newPlay(t)
+		p := newPlay(t, func(cfg *Config) { configure(t, cfg, text) })
 		p.split = split
 		defer p.finish()
 		for i, line := range strings.Split(text, "\n") {
@@ -572,6 +594,20 @@ func run(t *testing.T, text string, split int) {
 			t.Errorf("more has happened: %q", p.events)
 		}
 	})
+}
+
+// configure takes "* config NAME=NUMBER".
+func configure(t *testing.T, cfg *Config, text string) {
+	_, line, _ := strings.Cut(text, "* config ")
+	line, _, _ = strings.Cut(line, "\n")
+	for _, w := range strings.Fields(line) {
+		name, value, _ := strings.Cut(w, "=")
+		n, err := strconv.Atoi(value)
+		if err != nil {
+			t.Fatal(err)
+		}
+		reflect.ValueOf(cfg).Elem().FieldByName(name).SetInt(int64(n))
+	}
 }
 
 // finish ends what still runs.
