@@ -300,6 +300,9 @@ func (s *Stream) Close() error {
 	return s.quit(Cancel)
 }
 
+// CloseWrite ends what is sent; the client may still send.
+func (s *Stream) CloseWrite() error { return s.End(nil) }
+
 // Linger does what Close does: there is nothing that a reset could overtake.
 func (s *Stream) Linger(time.Duration) { s.Close() }
 

@@ -62,7 +62,7 @@ func (x *exchange) listen() (final bool, err error) {
 // heads reads response heads from what has come, up to the final one.
 func (x *exchange) heads() (final bool, err error) {
 	for x.back.r < x.back.w {
-		n, err := http1.ParseResponse(x.back.unread(), &x.snap.answer, x.req.Method, &x.resp)
+		n, err := http1.ParseResponse(x.back.unread(), &x.snap.answer, x.out.Method, &x.resp)
 		if err != nil || n == 0 {
 			return false, err
 		}

@@ -71,6 +71,7 @@ type exchange struct {
 	at      times
 	sent    int64 // content bytes to the client
 
+	accepts  string // Sec-WebSocket-Accept that the server must give, if we have made up the key
 	tunneled int64 // bytes from client to server, once the connection is a tunnel
 }
 
@@ -123,10 +124,13 @@ func (x *exchange) begin(s *session, in *buffer, n int) {
 // it has only come to step 4.
 func (x *exchange) run() (keep bool) {
 	if x.accept() && x.route() && x.admits() && x.collect() && x.hold() && x.prepareBody() && x.forward() {
-		if x.switched() {
+		switch { // 9
+		case x.switched():
 			x.tunnel()
-		} else {
-			x.deliver() // 9
+		case x.mistakable():
+			x.fail(ofServer(errNotSwitched, ReadingResponse))
+		default:
+			x.deliver()
 		}
 	}
 	if x.s.paused() != nil {

@@ -160,6 +160,8 @@ var (
 	errUpload = errors.New("the request body was not complete")
 	// errSwitched: a server may switch protocols only when asked to.
 	errSwitched = &http1.Fault{Kind: http1.Malformed, Rule: "101 answers a request to upgrade", Section: "RFC 9110 15.2.2"}
+	// errNotSwitched: what in HTTP/1.1 is no tunnel would be one in HTTP/2.
+	errNotSwitched = &http1.Fault{Kind: http1.Malformed, Rule: "a server that does not upgrade must not say that all is well", Section: "RFC 8441 5"}
 	// errInterims: a server could send them for ever, faster than any time-out.
 	errInterims = &http1.Fault{Kind: http1.HeadTooLong, Rule: "the interim responses together are longer than limits.response_head", Section: "RFC 9110 15.2"}
 	// errLongTrailers: a trailer section does not fit into a buffer.

@@ -159,6 +159,6 @@ func (x *exchange) letGo() *buffer {
 	x.how, x.tried, x.tries, x.retries, x.fresh, x.last = 0, 0, 0, 0, false, none
 	x.begun, x.proceeded, x.status, x.close, x.linger, x.cut = false, false, 0, false, false, false
 	x.trusted, x.interims, x.spent, x.told = false, 0, 0, false
-	x.failure, x.sent, x.tunneled, x.first = none, 0, 0, x.first[:0]
+	x.failure, x.sent, x.tunneled, x.accepts, x.first = none, 0, 0, "", x.first[:0]
 	return in
 }

@@ -62,6 +62,9 @@ func (x *exchange) composeRequest() {
 	out.Body, out.ContentLength = r.Body, r.ContentLength
 	out.ExpectContinue, out.Trailers, out.MaxForwards = r.ExpectContinue, r.Trailers, r.MaxForwards
 	out.Upgrade, out.Protocol = r.Upgrade, r.Protocol
+	if r.Protocol != nil && x.serverStream() == nil {
+		x.askInHTTP1()
+	}
 	if f.XForwarded {
 		x.tellXForwarded()
 	}

@@ -2,6 +2,8 @@ package proxy
 
 import (
 	"bytes"
+	"crypto/sha1"
+	"encoding/base64"
 	"time"
 
 	"sluice/internal/http1"
@@ -50,19 +52,64 @@ func onlyToken(list []byte) []byte {
 	return first
 }
 
+// askInHTTP1 makes of a client's extended CONNECT the Upgrade that it means (RFC 8441
+// 5). What a WebSocket's client would have made up, its key, is made up here.
+func (x *exchange) askInHTTP1() {
+	out := &x.out
+	out.Method, out.MethodName, out.Upgrade, out.Body = message.GET, wordGet, x.req.Protocol, message.NoBody
+	if !message.EqualFold(out.Upgrade, "websocket") {
+		return
+	}
+	var id [idBytes]byte
+	x.p.ids.next(&id)
+	key := base64.StdEncoding.EncodeToString(id[:16])
+	x.tell(nameWSKey, message.Unknown, []byte(key))
+	sum := sha1.Sum([]byte(key + webSocketID))
+	x.accepts = base64.StdEncoding.EncodeToString(sum[:])
+}
+
+// webSocketID proves that a server has meant to accept a WebSocket (RFC 6455 1.3).
+const webSocketID = "258EAFA5-E914-47DA-95CA-C5AB0DC85B11"
+
+var (
+	wordGet      = []byte("GET")
+	nameWSKey    = []byte("Sec-WebSocket-Key")
+	nameWSAccept = []byte("Sec-WebSocket-Accept")
+)
+
 // switched reports whether the server's answer turns the connection into a tunnel.
 func (x *exchange) switched() bool {
-	r, status := &x.req, x.resp.Status
-	if r.Upgrade != nil {
+	status := x.resp.Status
+	if x.out.Upgrade != nil {
 		return status == 101
 	}
-	return r.Method == message.CONNECT && status >= 200 && status < 300
+	return x.req.Method == message.CONNECT && status >= 200 && status < 300
+}
+
+// mistakable reports whether the client would take the server's answer for a tunnel
+// that there is not.
+func (x *exchange) mistakable() bool {
+	return x.req.Method == message.CONNECT && !x.switched() && x.resp.Status < 300
 }
 
 // agrees reports whether a 101 is to what the request has asked for.
 func (x *exchange) agrees() bool {
 	to := x.resp.Fields.Get(message.Upgrade)
-	return x.req.Upgrade != nil && to != nil && bytes.EqualFold(onlyToken(to.Value), onlyToken(x.req.Upgrade))
+	if x.out.Upgrade == nil || to == nil || !bytes.EqualFold(onlyToken(to.Value), onlyToken(x.out.Upgrade)) {
+		return false
+	}
+	return x.accepts == "" || x.provesWebSocket()
+}
+
+// provesWebSocket looks at the server's proof, which is ours alone.
+func (x *exchange) provesWebSocket() bool {
+	for i := range x.resp.Fields {
+		if f := &x.resp.Fields[i]; len(f.Name) == len(nameWSAccept) && bytes.EqualFold(f.Name, nameWSAccept) {
+			f.Drop = true
+			return string(f.Value) == x.accepts
+		}
+	}
+	return false
 }
 
 // startTunnel answers that the connection is a tunnel now.
@@ -71,6 +118,7 @@ func (x *exchange) startTunnel() bool {
 	x.composeAnswer()
 	x.close, x.status, x.resp.KeepAlive = true, x.resp.Status, false
 	if x.s.stream != nil {
+		x.resp.Status = 200 // RFC 8441 5: there is no 101 in HTTP/2
 		if err := x.s.stream.Respond(&x.resp, false); err != nil {
 			return x.fail(ofClient(err, SendingResponse))
 		}

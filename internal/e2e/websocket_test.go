@@ -1,0 +1,124 @@
+package e2e
+
+import (
+	"bytes"
+	"crypto/sha1"
+	"encoding/base64"
+	"io"
+	"net"
+	"strings"
+	"testing"
+	"time"
+
+	"golang.org/x/net/http2"
+	"golang.org/x/net/http2/hpack"
+
+	"sluice/internal/testkit"
+)
+
+// webSocketEcho is a server that accepts WebSockets (RFC 6455 4.2.2) and sends back
+// what comes, until it ends.
+func webSocketEcho(p *testkit.Peer) {
+	m := p.Head()
+	sum := sha1.Sum([]byte(m.Get("Sec-WebSocket-Key") + "258EAFA5-E914-47DA-95CA-C5AB0DC85B11"))
+	p.Send("HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: Upgrade\r\nSec-WebSocket-Accept: " +
+		base64.StdEncoding.EncodeToString(sum[:]) + "\r\n\r\n")
+	p.Send(p.Read(5))
+	p.AwaitEnd()
+}
+
+// framer is a client's end of a connection of HTTP/2 without TLS.
+type framer struct {
+	*http2.Framer
+	t     *testing.T
+	block bytes.Buffer
+	write *hpack.Encoder
+}
+
+func dialHTTP2(t *testing.T, address string) *framer {
+	conn, err := net.Dial("tcp", address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { conn.Close() })
+	conn.SetDeadline(time.Now().Add(testkit.Patience))
+	io.WriteString(conn, http2.ClientPreface)
+	f := &framer{Framer: http2.NewFramer(conn, conn), t: t}
+	f.ReadMetaHeaders = hpack.NewDecoder(4096, nil)
+	f.write = hpack.NewEncoder(&f.block)
+	f.WriteSettings()
+	return f
+}
+
+// ask sends a head of name, value, name, value …
+func (f *framer) ask(stream uint32, fields ...string) {
+	f.block.Reset()
+	for i := 0; i < len(fields); i += 2 {
+		f.write.WriteField(hpack.HeaderField{Name: fields[i], Value: fields[i+1]})
+	}
+	if err := f.WriteHeaders(http2.HeadersFrameParam{StreamID: stream, BlockFragment: f.block.Bytes(), EndHeaders: true}); err != nil {
+		f.t.Fatal(err)
+	}
+}
+
+// next is the next frame that is not about the connection.
+func (f *framer) next() http2.Frame {
+	f.t.Helper()
+	for {
+		frame, err := f.ReadFrame()
+		if err != nil {
+			f.t.Fatal(err)
+		}
+		if frame.Header().StreamID != 0 && frame.Header().Type != http2.FrameWindowUpdate {
+			return frame
+		}
+	}
+}
+
+// A WebSocket asked for over HTTP/2 (RFC 8441) reaches a server that knows those of
+// HTTP/1.1 alone; what it sends without having switched is no tunnel.
+func TestWebSocketOverHTTP2(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		script func(*testkit.Peer)
+		status string
+	}{
+		"accepted":       {webSocketEcho, "200"},
+		"declined":       {testkit.Answering("HTTP/1.1 403 Forbidden\r\nContent-Length: 0\r\n\r\n"), "403"},
+		"no switch":      {testkit.Answering(ok), "502"},
+		"another's key":  {testkit.Answering("HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: Upgrade\r\nSec-WebSocket-Accept: HSmrc0sMlYUkAGmm5OPpG2HaGWk=\r\n\r\n"), "502"},
+		"other protocol": {testkit.Answering("HTTP/1.1 101 Switching Protocols\r\nUpgrade: h2c\r\nConnection: Upgrade\r\n\r\n"), "502"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			b := testkit.Serve(t, c.script)
+			s := start(t, farm(b.URL()))
+			f := dialHTTP2(t, s.web())
+			f.ask(1, ":method", "CONNECT", ":protocol", "websocket", ":scheme", "http", ":path", "/chat", ":authority", "x.example", "sec-websocket-version", "13")
+			head, isHead := f.next().(*http2.MetaHeadersFrame)
+			if !isHead || head.PseudoValue("status") != c.status {
+				t.Fatalf("answered by %v, want %s", head, c.status)
+			}
+			asked := b.Request(t, 0)
+			if asked.Method() != "GET" || asked.Target() != "/chat" || asked.Get("Upgrade") != "websocket" || asked.Get("Host") != "x.example" {
+				t.Errorf("the server was asked %s %v", asked.Start, asked.Fields)
+			}
+			if c.status != "200" {
+				return
+			}
+			for _, field := range head.Fields {
+				if strings.HasPrefix(field.Name, "sec-websocket-accept") || field.Name == "upgrade" {
+					t.Errorf("the client sees %v", field)
+				}
+			}
+			f.WriteData(1, false, []byte("hello"))
+			if data, is := f.next().(*http2.DataFrame); !is || string(data.Data()) != "hello" {
+				t.Errorf("the echo is %v", data)
+			}
+			f.WriteData(1, true, nil)
+			if data, is := f.next().(*http2.DataFrame); !is || !data.StreamEnded() {
+				t.Errorf("the end is %v", data)
+			}
+		})
+	}
+}
