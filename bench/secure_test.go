@@ -3,11 +3,13 @@ package main
 import (
 	"crypto/tls"
 	"errors"
+	"fmt"
 	"net"
 	"net/http"
 	"net/http/httptest"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"sync/atomic"
@@ -29,7 +31,7 @@ type secured struct {
 func startSecured(t *testing.T, pair tls.Certificate, change func(*tls.Config)) *secured {
 	s := &secured{Server: httptest.NewUnstartedServer(http.HandlerFunc(answer))}
 	s.EnableHTTP2 = true
-	s.TLS = &tls.Config{Certificates: []tls.Certificate{pair}, VerifyConnection: s.count}
+	s.TLS = &tls.Config{Certificates: []tls.Certificate{pair}, GetConfigForClient: agreed, VerifyConnection: s.count}
 	change(s.TLS)
 	s.StartTLS()
 	t.Cleanup(s.Close)
@@ -47,10 +49,22 @@ func answer(w http.ResponseWriter, r *http.Request) {
 	w.Write(make([]byte, n))
 }
 
-// count refuses what is not agreed upon, and counts the others.
+// agreed refuses a client that offers more for TLS 1.3 than is agreed upon.
+func agreed(hello *tls.ClientHelloInfo) (*tls.Config, error) {
+	ciphers := slices.DeleteFunc(slices.Clone(hello.CipherSuites), func(c uint16) bool {
+		return c>>8 != tls.TLS_AES_128_GCM_SHA256>>8 // those of other versions
+	})
+	if !slices.Equal(ciphers, []uint16{tls.TLS_AES_128_GCM_SHA256}) || !slices.Equal(hello.SupportedCurves, []tls.CurveID{tls.X25519}) ||
+		hello.ServerName != secure.Host {
+		return nil, fmt.Errorf("%s is asked with the ciphers %x and the groups %v", hello.ServerName, ciphers, hello.SupportedCurves)
+	}
+	return nil, nil
+}
+
+// count counts handshakes; only those of TLS 1.3 are to be.
 func (s *secured) count(c tls.ConnectionState) error {
-	if c.Version != tls.VersionTLS13 || tls.CipherSuiteName(c.CipherSuite) != secure.Cipher || c.CurveID != tls.X25519 || c.ServerName != secure.Host {
-		return errors.New("this is not agreed upon")
+	if c.Version != tls.VersionTLS13 {
+		return errors.New("this is not TLS 1.3")
 	}
 	if c.DidResume {
 		s.resumed.Add(1)
