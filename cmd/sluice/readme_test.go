@@ -174,10 +174,14 @@ var withoutDefault = map[string]string{
 	"listeners[].tls.certificates[].cert": "required",
 	"listeners[].tls.certificates[].key":  "`cert`",
 	"listeners[].tls.client_auth.ca":      "none",
+	"farms.NAME.tls.ca":                   "the system's",
+	"farms.NAME.tls.name":                 "the URL's host",
+	"farms.NAME.tls.cert":                 "none",
+	"farms.NAME.tls.key":                  "`cert`",
+	"farms.NAME.tls.pins":                 "none",
 	"farms.NAME.admission.priority":       "none",
 	"farms.NAME.admission.tenant":         "none",
 	"farms.NAME.admission.deadline":       "none",
-	"listeners[].redirect":                "none",
 	"routes[].host":                       "any",
 	"routes[].path":                       "any",
 	"routes[].farm":                       "required",
@@ -187,7 +191,7 @@ var withoutDefault = map[string]string{
 func TestReadmeDefaults(t *testing.T) {
 	c, err := config.Parse("least", []byte(`
 listeners: [{address: ":8080", tls: {certificates: [a.pem]}}]
-farms: {NAME: {servers: [{url: "http://127.0.0.1:3000"}]}}`))
+farms: {NAME: {servers: [{url: "https://127.0.0.1:3000"}], tls: {}}}`))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -178,7 +178,7 @@ func TestMetricsAreDescribed(t *testing.T) {
 func TestEveryFigureHasAMetric(t *testing.T) {
 	const (
 		notInTables = 10 // Status, Refused, Shed, ProxyHeaders, TunnelEnds, Abuses, Handshakes, Shunned and the two histograms have descriptions of their own
-		within      = 2 // Crossings is one field, and three figures
+		within      = 2  // Crossings is one field, and three figures
 	)
 	if got, want := len(loopMetrics)+notInTables-within, fieldsOf[segment.LoopStats](); got != want {
 		t.Errorf("LoopStats has %d figures, and %d metrics", want, got)

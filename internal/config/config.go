@@ -6,7 +6,9 @@
 package config
 
 import (
+	"cmp"
 	"net/netip"
+	"slices"
 	"time"
 )
 
@@ -188,6 +190,24 @@ type Farm struct {
 	FailFor     Duration     `yaml:"fail_for" json:"fail_for"` // a server that could not be reached is skipped this long
 	Spill       Spill        `yaml:"spill" json:"spill"`
 	Admission   Admission    `yaml:"admission" json:"admission"`
+	TLS         *FarmTLS     `yaml:"tls" json:"tls,omitempty"` // of servers that are https://; nil: all is as it is by default
+}
+
+// FarmTLS says how the servers of a farm prove who they are, and what is shown to
+// them.
+type FarmTLS struct {
+	CA       string   `yaml:"ca" json:"ca"`             // file of the certificates, PEM, that sign those of servers; empty: those that this machine trusts
+	Name     string   `yaml:"name" json:"name"`         // what servers' certificates are for, and the name that they are asked by (SNI); empty: the host of their URL
+	Cert     string   `yaml:"cert" json:"cert"`         // file of the certificate that is shown to servers, then those that lead to its root; empty: none
+	Key      string   `yaml:"key" json:"key"`           // its private key; empty: it stands in cert
+	Pins     []string `yaml:"pins" json:"pins"`         // sha256/BASE64 of public keys (RFC 7469 2.4), of which one must be among the server's; none: any
+	Insecure bool     `yaml:"insecure" json:"insecure"` // believe every server: only pins are checked, and only the server's own key
+}
+
+// Equal reports whether two say the same; nil says nothing special.
+func (t *FarmTLS) Equal(o *FarmTLS) bool {
+	t, o = cmp.Or(t, &FarmTLS{}), cmp.Or(o, &FarmTLS{})
+	return t.CA == o.CA && t.Name == o.Name && t.Cert == o.Cert && t.Key == o.Key && t.Insecure == o.Insecure && slices.Equal(t.Pins, o.Pins)
 }
 
 // Admission says how many requests each server of a farm may have at once, and
@@ -209,7 +229,7 @@ type Admission struct {
 
 // Server is one backend.
 type Server struct {
-	URL    string `yaml:"url" json:"url"`       // http://host:port or http+unix:///path/to.sock
+	URL    string `yaml:"url" json:"url"`       // http://host:port, https://host:port or http+unix:///path/to.sock
 	Weight int    `yaml:"weight" json:"weight"` // share of requests, 1 to 1000; 0 takes it out
 	Node   Node   `yaml:"node" json:"node"`     // auto | off | the NUMA node that it runs on
 }

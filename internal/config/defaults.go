@@ -141,6 +141,9 @@ func (c *Config) derive(r *report) {
 		if !r.wasSet(at + ".timeouts.continue") {
 			f.Timeouts.Continue = min(f.Timeouts.Continue, f.Timeouts.FirstByte)
 		}
+		if t := f.TLS; t != nil && t.Key == "" {
+			t.Key = t.Cert
+		}
 		r.deriveAdmission(&f.Admission, at+".admission")
 		for j := range f.Servers {
 			f.Servers[j].URL = plainURL(f.Servers[j].URL)
@@ -157,7 +160,7 @@ func (c *Config) derive(r *report) {
 // as it is.
 func plainURL(text string) string {
 	u, err := url.Parse(text)
-	if err != nil || !strings.EqualFold(u.Scheme, "http") || u.Host == "" || u.User != nil {
+	if err != nil || !strings.EqualFold(u.Scheme, "http") && !strings.EqualFold(u.Scheme, "https") || u.Host == "" || u.User != nil {
 		return text
 	}
 	scheme, rest, _ := strings.Cut(text, "://")

@@ -53,7 +53,7 @@ func TestSimple(t *testing.T) {
 
 func TestSimpleFaults(t *testing.T) {
 	for _, c := range []struct{ listen, to, want string }{
-		{":1", "", `--to: no URL; write "http://127.0.0.1:3000" or "http+unix:///run/app.sock"`},
+		{":1", "", `--to: no URL; write "http://127.0.0.1:3000", "https://127.0.0.1:3443" or "http+unix:///run/app.sock"`},
 		{":1", "127.0.0.1:3000", `--to: "127.0.0.1:3000": a URL begins with its scheme; write "http://127.0.0.1:3000"`},
 		{"80", "3000", `--listen: "80": a port without its colon; write ":80"
 --to: "3000": a URL names its scheme and host; write "http://127.0.0.1:3000"`},
@@ -159,6 +159,11 @@ func randomConfig(r *rand.Rand) *Config {
 		farm.FailFor, farm.Retries = Duration(r.Int64N(int64(maxWait))), r.IntN(maxRetries+1)
 		farm.Servers[0].Node = Node(pick("auto", "off", "0", fmt.Sprint(maxNode)))
 		farm.Spill.Threshold = Threshold(pick("off", "0", "20", "100"))
+		if r.IntN(2) == 0 {
+			farm.Servers = append(farm.Servers, Server{"https://a", 1, "auto"})
+			farm.TLS = &FarmTLS{Name: pick("", "a.b"), Cert: pick("~", "true"), Key: pick("'", "${x}"), Insecure: r.IntN(2) == 0,
+				Pins: []string{"sha256/47DEQpj8HBSa+/TImW+5JCeuQeRkm5NMpJWZG3hSuFU="}}
+		}
 		c.Farms = append(c.Farms, farm)
 		route := Route{Host: pick("", "*.a.b", "1.2.3.4", "::1", "null", "true"), Farm: farm.Name, Admission: pick("", "off"), Priority: defaultPriority,
 			Path: fmt.Sprintf("/%d/%s", i, pick("", "${x}", "$$", "~", "%20", "'\"`"))}

@@ -48,6 +48,7 @@ func (k *checker) farm(f *Farm) {
 	k.spill(f.Spill.Threshold, at+".spill.threshold")
 	k.hostForServers(f.Host, at+".host")
 	k.servers(f, at+".servers")
+	k.farmTLS(f, at+".tls")
 }
 
 // relations checks values of a farm against each other.
@@ -110,16 +111,33 @@ func (s Server) Endpoint() (network, address string) {
 	if path, unix := strings.CutPrefix(s.URL, "http+unix://"); unix {
 		return "unix", path
 	}
-	address = strings.TrimSuffix(strings.TrimPrefix(s.URL, "http://"), "/")
+	scheme, address, _ := strings.Cut(s.URL, "://")
+	address = strings.TrimSuffix(address, "/")
 	if _, _, hasPort := cutPort(address); !hasPort {
-		address += ":80"
+		address += defaultPorts[scheme]
 	}
 	return "tcp", strings.ToLower(address)
 }
 
+var defaultPorts = map[string]string{"http": ":80", "https": ":443"}
+
+// Secure reports whether the server is spoken to over TLS.
+func (s Server) Secure() bool { return strings.HasPrefix(s.URL, "https://") }
+
+// Host is the host of the server's URL without port and brackets; empty for a Unix
+// socket.
+func (s Server) Host() string {
+	network, address := s.Endpoint()
+	if network == "unix" {
+		return ""
+	}
+	host, _, _ := cutPort(address)
+	return strings.Trim(host, "[]")
+}
+
 // checkURL checks the URL of a server. It says nothing but where the server is.
 func checkURL(text string) *problem {
-	const form = `write "http://127.0.0.1:3000" or "http+unix:///run/app.sock"`
+	const form = `write "http://127.0.0.1:3000", "https://127.0.0.1:3443" or "http+unix:///run/app.sock"`
 	scheme, rest, ok := strings.Cut(text, "://")
 	switch {
 	case text == "":
@@ -138,12 +156,12 @@ func checkURL(text string) *problem {
 		return &problem{"a URL begins with its scheme", "write " + quote("http://"+strings.TrimPrefix(text, "//"))}
 	case scheme == "http+unix":
 		return checkSocketURL(rest)
-	case strings.EqualFold(scheme, "https"):
-		return &problem{"https to a server is not supported by this version yet", "write " + quote("http://"+rest) + " if the server speaks plain HTTP there"}
-	case !strings.EqualFold(scheme, "http"):
+	case scheme == "https+unix":
+		return &problem{"TLS is not spoken over a Unix socket", "write " + quote("http+unix://"+rest)}
+	case !strings.EqualFold(scheme, "http") && !strings.EqualFold(scheme, "https"):
 		return &problem{"not a scheme that Sluice speaks to servers", form}
 	}
-	return checkAuthority(rest)
+	return checkAuthority(strings.ToLower(scheme)+"://", rest)
 }
 
 func checkSocketURL(path string) *problem {
@@ -160,26 +178,26 @@ func checkSocketURL(path string) *problem {
 	return nil
 }
 
-// checkAuthority checks what follows http://.
-func checkAuthority(rest string) *problem {
+// checkAuthority checks what follows the scheme.
+func checkAuthority(scheme, rest string) *problem {
 	authority, path := rest, ""
 	if i := strings.IndexAny(rest, "/?#"); i >= 0 {
 		authority, path = rest[:i], rest[i:]
 	}
 	if at := strings.LastIndexByte(authority, '@'); at >= 0 {
-		return &problem{"a user and password in a URL are not sent anywhere", "write " + quote("http://"+authority[at+1:])}
+		return &problem{"a user and password in a URL are not sent anywhere", "write " + quote(scheme+authority[at+1:])}
 	}
 	host, port, hasPort := cutPort(authority)
 	ip, err := netip.ParseAddr(authority)
 	switch {
 	case err == nil && ip.Is6():
-		return &problem{"an IPv6 address stands in brackets", "write " + quote("http://["+authority+"]")}
+		return &problem{"an IPv6 address stands in brackets", "write " + quote(scheme+"["+authority+"]")}
 	case path != "" && path != "/":
-		return &problem{"a server's URL has no path, query or fragment: the request's is used", "write " + quote("http://"+authority)}
+		return &problem{"a server's URL has no path, query or fragment: the request's is used", "write " + quote(scheme+authority)}
 	case host == "":
-		return &problem{"no host", `write "http://127.0.0.1` + authority + `"`}
+		return &problem{"no host", "write " + quote(scheme+"127.0.0.1"+authority)}
 	case hasPort && !isPort(port):
-		return &problem{"the port is not a number from 1 to 65535", "write " + quote("http://"+host+":3000")}
+		return &problem{"the port is not a number from 1 to 65535", "write " + quote(scheme+host+":3000")}
 	}
 	return checkHost(host)
 }

@@ -35,7 +35,8 @@ func TestLoadFull(t *testing.T) {
 				Certificates: []Certificate{{"a.pem", "a.pem"}},
 				MinVersion:   "1.2", Curves: []string{"X25519MLKEM768", "X25519", "P-256", "P-384"}, Handshake: seconds(10), Handshakes: 4096,
 				ClientAuth: ClientAuth{Mode: "off"}}}}},
-		{c.Farms[0].Servers, []Server{{"http://10.0.0.1:9000", 7, "0"}, {"http://app.example", 0, "off"}, {"http+unix:///run/app.sock", 100, "auto"}}},
+		{c.Farms[0].Servers, []Server{{"http://10.0.0.1:9000", 7, "0"}, {"http://app.example", 0, "off"}, {"http+unix:///run/app.sock", 100, "auto"}, {"https://app.example", 100, "auto"}}},
+		{*c.Farms[0].TLS, FarmTLS{"ca.pem", "app.internal", "a.crt", "a.key", []string{"sha256/47DEQpj8HBSa+/TImW+5JCeuQeRkm5NMpJWZG3hSuFU="}, false}},
 		{c.Farms[0].Spill, Spill{"35"}},
 		{c.Farms[1].Spill, Spill{"off"}},
 		{c.Farms[0].Name + " " + c.Farms[1].Name, "zebra ant"}, // the file's order

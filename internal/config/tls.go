@@ -1,6 +1,9 @@
 package config
 
 import (
+	"crypto/sha256"
+	"encoding/base64"
+	"errors"
 	"slices"
 	"strconv"
 	"strings"
@@ -150,4 +153,51 @@ func (k *checker) hsts(h HSTS, at string) {
 		k.add(at+".preload", "", problem{"the lists of browsers take only names with all below them, for a year at least",
 			"write {max_age: " + year.String() + ", subdomains: true, preload: true}"})
 	}
+}
+
+// farmTLS checks what servers must prove, and what is shown to them.
+func (k *checker) farmTLS(f *Farm, at string) {
+	t := f.TLS
+	if t == nil {
+		return
+	}
+	if !slices.ContainsFunc(f.Servers, Server.Secure) {
+		k.add(at, "", problem{"no server of this farm is spoken to over TLS", `write its url with https://, or remove the key`})
+		return
+	}
+	if t.Key != "" && t.Cert == "" {
+		k.add(at+".key", t.Key, problem{"a key without its certificate", "add cert, the file of the certificate that is shown to servers"})
+	}
+	if t.Insecure && t.CA != "" {
+		k.add(at+".insecure", "true", problem{"with it nobody looks at ca", "remove insecure, or ca"})
+	}
+	if t.Name != "" {
+		name, _, hasPort := cutPort(t.Name)
+		switch p := checkHost(name); {
+		case hasPort:
+			k.add(at+".name", t.Name, problem{"a certificate's name has no port", "write " + quote(name)})
+		case p != nil:
+			k.add(at+".name", t.Name, *p)
+		}
+	}
+	for i, pin := range t.Pins {
+		if _, err := ParsePin(pin); err != nil {
+			k.add(at+".pins["+strconv.Itoa(i)+"]", pin, problem{err.Error(),
+				"write what is printed by: openssl x509 -in site.crt -pubkey -noout | openssl pkey -pubin -outform der | openssl dgst -sha256 -binary | base64, after sha256/"})
+		}
+	}
+}
+
+// ParsePin gives the digest that a pin stands for: SHA-256 of a public key as it
+// stands in a certificate (SubjectPublicKeyInfo, RFC 7469 2.4).
+func ParsePin(text string) (digest [sha256.Size]byte, err error) {
+	encoded, found := strings.CutPrefix(text, "sha256/")
+	if !found {
+		return digest, errors.New("a pin begins with sha256/")
+	}
+	bytes, err := base64.StdEncoding.DecodeString(encoded)
+	if err != nil || len(bytes) != len(digest) {
+		return digest, errors.New("not the 32 bytes of a SHA-256 digest in base64")
+	}
+	return [sha256.Size]byte(bytes), nil
 }

@@ -36,6 +36,7 @@ http {
 	default_type text/plain;
 	server {
 		listen %s;
+		%s
 		root root;
 		location / {
 			dav_methods PUT DELETE;
@@ -53,7 +54,17 @@ func startNginx(t testing.TB) *nginx {
 	t.Helper()
 	address := net.JoinHostPort("127.0.0.1", testkit.FreePort(t))
 	n := &nginx{url: "http://" + address}
-	n.start(t, "tcp", address)
+	n.start(t, "tcp", address, "")
+	return n
+}
+
+// startSecureNginx starts nginx over TLS, with further directives for it.
+func startSecureNginx(t testing.TB, cert testkit.Issued, directives string) *nginx {
+	t.Helper()
+	address := net.JoinHostPort("127.0.0.1", testkit.FreePort(t))
+	n := &nginx{url: "https://" + address}
+	both := testkit.WriteFile(t, shortDir(t), "both.pem", cert.Both())
+	n.start(t, "tcp", address, fmt.Sprintf("ssl_certificate %s; ssl_certificate_key %s; ssl_protocols TLSv1.2 TLSv1.3; %s", both, both, directives))
 	return n
 }
 
@@ -62,12 +73,12 @@ func startNginxOnUnix(t testing.TB) *nginx {
 	t.Helper()
 	path := filepath.Join(shortDir(t), "nginx.sock")
 	n := &nginx{url: "http+unix://" + path}
-	n.start(t, "unix", path)
+	n.start(t, "unix", path, "")
 	return n
 }
 
 // start returns when nginx serves.
-func (n *nginx) start(t testing.TB, network, address string) {
+func (n *nginx) start(t testing.TB, network, address, secure string) {
 	t.Helper()
 	dir := shortDir(t)
 	n.root = filepath.Join(dir, "root")
@@ -78,7 +89,10 @@ func (n *nginx) start(t testing.TB, network, address string) {
 	if network == "unix" {
 		listen = "unix:" + address
 	}
-	if err := os.WriteFile(conf, fmt.Appendf(nil, nginxConf, listen), 0o600); err != nil {
+	if secure != "" {
+		listen += " ssl"
+	}
+	if err := os.WriteFile(conf, fmt.Appendf(nil, nginxConf, listen, secure), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	testkit.Start(t, testkit.Command{Path: testkit.Tool(t, "nginx"), Args: []string{"-p", dir, "-c", conf}})

@@ -2,6 +2,8 @@ package e2e
 
 import (
 	"bytes"
+	"crypto/sha256"
+	"encoding/base64"
 	"fmt"
 	"io"
 	"os"
@@ -143,4 +145,71 @@ func (s *secured) openssl(version string, words ...string) string {
 	}
 	await("small")
 	return said.String()
+}
+
+// A real nginx over TLS as server: small and large content both ways over kept
+// connections, and a certificate of ours that it asks for.
+func TestServerOverTLS(t *testing.T) {
+	a := testkit.NewAuthority(t, "test authority")
+	dir := shortDir(t)
+	ca := testkit.WriteFile(t, dir, "ca.pem", a.PEM())
+	own := testkit.WriteFile(t, dir, "own.pem", a.Issue(testkit.Wish{Names: []string{"sluice.test"}}).Both())
+	n := startSecureNginx(t, a.Issue(testkit.Wish{Names: []string{"app.test"}}),
+		fmt.Sprintf("ssl_client_certificate %s; ssl_verify_client on; add_header X-Facts \"$ssl_client_s_dn $ssl_server_name $ssl_session_reused\";", ca))
+	large := bytes.Repeat([]byte("0123456789abcdef"), 1<<20)
+	n.store(t, "small", []byte("small"))
+	n.store(t, "large", large)
+	s := start(t, farm(n.url, fmt.Sprintf("tls: {ca: %q, name: app.test, cert: %q}", ca, own)))
+	said := curl(t, "--include", s.url("/small"))
+	if !strings.Contains(said, "X-Facts: CN=sluice.test app.test .") || !strings.HasSuffix(said, "small") {
+		t.Errorf("the answer is\n%s", said)
+	}
+	got := filepath.Join(dir, "got")
+	curl(t, "--output", got, s.url("/large"))
+	if content, err := os.ReadFile(got); err != nil || !bytes.Equal(content, large) {
+		t.Errorf("%d bytes came of %d, %v", len(content), len(large), err)
+	}
+	curl(t, "--upload-file", got, s.url("/stored"))
+	if !bytes.Equal(n.stored(t, "stored"), large) {
+		t.Error("what was sent is not what nginx has")
+	}
+	server := s.status().Farms[0].Servers[0]
+	if server.Requests != 3 || server.Failures != 0 {
+		t.Errorf("%+v", server)
+	}
+}
+
+// A server whose certificate is not good gets no request; the client gets a 502, and the
+// log says which server, and why. Pins alone do where the operator says so.
+func TestServerThatIsNotTrusted(t *testing.T) {
+	a := testkit.NewAuthority(t, "test authority")
+	ca := testkit.WriteFile(t, shortDir(t), "ca.pem", a.PEM())
+	cert := a.Issue(testkit.Wish{Names: []string{"app.test"}})
+	digest := sha256.Sum256(cert.Leaf.RawSubjectPublicKeyInfo)
+	pin := "sha256/" + base64.StdEncoding.EncodeToString(digest[:])
+	const otherPin = "sha256/47DEQpj8HBSa+/TImW+5JCeuQeRkm5NMpJWZG3hSuFU="
+	n := startSecureNginx(t, cert, "")
+	n.store(t, "small", []byte("small"))
+	for _, tc := range []struct{ wish, words string }{
+		{"", "cannot validate certificate for 127.0.0.1"},
+		{"tls: {name: app.test}", "certificate signed by unknown authority"},
+		{fmt.Sprintf("tls: {ca: %q, name: app.test, pins: [%s]}", ca, otherPin), "none of its keys is in tls.pins: it has " + pin},
+		{fmt.Sprintf("tls: {insecure: true, pins: [%s]}", otherPin), "none of its keys is in tls.pins"},
+		{fmt.Sprintf("tls: {ca: %q, name: app.test, pins: [%s]}", ca, pin), ""},
+		{fmt.Sprintf("tls: {insecure: true, pins: [%s]}", pin), ""},
+		{"tls: {insecure: true}", ""},
+	} {
+		s := start(t, farm(n.url, tc.wish))
+		said := curl(t, "--write-out", " %{http_code}", s.url("/small"))
+		switch {
+		case tc.words == "" && said != "small 200":
+			t.Errorf("%s: %s", tc.wish, said)
+		case tc.words != "":
+			if !strings.HasSuffix(said, " 502") || !strings.Contains(said, "has not proved who it is") {
+				t.Errorf("%s: %s", tc.wish, said)
+			}
+			s.Stderr.Await(t, tc.words)
+			s.Stderr.Await(t, "server="+n.url)
+		}
+	}
 }

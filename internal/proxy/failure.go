@@ -81,6 +81,7 @@ var statuses = [segment.ReasonCount]int{
 	segment.QueueTimeout:     503,
 	segment.QueueDropped:     503,
 	segment.DeadlineUnmet:    503,
+	segment.TLSFailed:        502,
 }
 
 // ofFault is the failure of a request that the codec refuses.
@@ -113,9 +114,12 @@ func ofClient(err error, phase Phase) Failure {
 // been sent.
 func ofConnect(err error) Failure {
 	f := Failure{Party: Backend, Phase: Connecting, Reason: segment.ConnectFailed, Again: true, Err: err}
+	var handshake *upstream.HandshakeError
 	switch {
 	case errors.Is(err, os.ErrDeadlineExceeded):
 		f.Reason = segment.ConnectTimeout
+	case errors.As(err, &handshake):
+		f.Reason = segment.TLSFailed
 	case errors.Is(err, upstream.ErrFull) || isShortage(err):
 		f.Party, f.Reason = Sluice, segment.NoServer
 	}

@@ -245,6 +245,7 @@ const (
 	QueueTimeout  // held as long as may be
 	QueueDropped  // given up for a newer one, since the queue had stood for long
 	DeadlineUnmet // it could not have been answered in time
+	TLSFailed     // the server was reached, but did not prove who it is, or spoke no TLS
 	ReasonCount
 )
 
@@ -253,7 +254,7 @@ var ReasonNames = [ReasonCount]string{
 	"bad_request", "head_too_large", "line_too_long", "body_too_large", "client_timeout", "client_gone",
 	"bad_version", "not_implemented", "no_route", "no_server", "connect_failed", "connect_timeout",
 	"bad_response", "server_closed", "first_byte_timeout", "server_timeout", "internal", "misdirected",
-	"queue_full", "queue_timeout", "queue_dropped", "deadline_unmet",
+	"queue_full", "queue_timeout", "queue_dropped", "deadline_unmet", "tls_failed",
 }
 
 // ServerStats are one loop's figures of one server.

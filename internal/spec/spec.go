@@ -52,6 +52,7 @@ type Keys struct {
 	Certificates []Certificate  `json:"certificates"`
 	Listeners    []ListenerKeys `json:"listeners"` // as Config.Listeners
 	Tickets      [][]byte       `json:"tickets"`   // keys of session tickets, 32 bytes each: the first seals, all open
+	Farms        []FarmKeys     `json:"farms"`     // as Config.Farms
 }
 
 // Certificate is a certificate with its key, in PEM.
@@ -64,4 +65,10 @@ type Certificate struct {
 type ListenerKeys struct {
 	Certificates []int  `json:"certificates"` // indexes into Keys.Certificates, as the configuration's
 	ClientCA     string `json:"client_ca"`    // PEM; empty if clients are asked for nothing
+}
+
+// FarmKeys are those for the servers of one farm; empty if it names no files.
+type FarmKeys struct {
+	Certificates []int  `json:"certificates"` // the one that is shown to servers: its index in Keys.Certificates
+	CA           string `json:"ca"`           // PEM; empty: the system's
 }

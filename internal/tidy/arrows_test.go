@@ -39,7 +39,7 @@ var arrows = []row{
 	{"internal/proxy", to("accesslog", "admission", "admission/gate", "admission/queue", "config", "http1", "http2", "message", "reactor", "route", "segment", "tunnel", "upstream"), "one exchange: the numbered steps"},
 	{"internal/admission", to("admission/gate", "admission/queue", "segment", "upstream"), "who may go to which server now: knows no message"},
 	{"internal/tunnel", to("reactor", "segment"), "bytes both ways: knows no protocol"},
-	{"internal/upstream", to("config", "reactor", "segment"), "servers and their connections: bytes, no messages"},
+	{"internal/upstream", to("config", "reactor", "segment", "tlsconn"), "servers and their connections: bytes, no messages"},
 	{"internal/accesslog", to("config", "segment"), "a line for each request: told everything, asks nobody"},
 	{"internal/route", to("config"), "an immutable table"},
 	{"internal/http2", to("http1", "http2/hpack", "message", "reactor"), "a codec with a connection's state: no logs, no counters of Sluice's, no server"},

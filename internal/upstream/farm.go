@@ -1,6 +1,7 @@
 package upstream
 
 import (
+	"crypto/tls"
 	"net"
 	"slices"
 	"sync/atomic"
@@ -36,6 +37,11 @@ type State struct {
 	address string        // host:port or path
 	home    *segment.Home // nil: nothing is known of nodes
 	nodes   []int         // of this worker
+	farm    string
+
+	security atomic.Pointer[security] // nil: it is spoken to without TLS
+	sessions sessions
+	trouble  told
 
 	addresses atomic.Pointer[[]reactor.Address] // resolver writes; nil: not yet known
 	turn      atomic.Uint32                     // which address is next
@@ -132,7 +138,9 @@ type Servers struct {
 	nodes   []int                        // of this worker
 	homes   func(slot int) *segment.Home // nil: nothing is known of nodes
 	states  map[int]*State               // by slot
+	configs []*tls.Config                // by farm; see Secure
 	resolve *resolver
+	trouble *trouble
 }
 
 // NewServers starts the resolver, which ends with Close.
@@ -141,7 +149,7 @@ func NewServers() *Servers {
 }
 
 func newServers(lookup lookup) *Servers {
-	return &Servers{states: map[int]*State{}, resolve: newResolver(lookup)}
+	return &Servers{states: map[int]*State{}, resolve: newResolver(lookup), trouble: newTrouble()}
 }
 
 // Settle tells, before the first Apply, the NUMA nodes of this worker, and where in
@@ -150,8 +158,11 @@ func (s *Servers) Settle(nodes []int, homes func(slot int) *segment.Home) {
 	s.nodes, s.homes = nodes, homes
 }
 
-// Close ends the resolver.
-func (s *Servers) Close() { s.resolve.close() }
+// Close ends the resolver, and the log of trouble. No loop uses the servers any more.
+func (s *Servers) Close() {
+	s.resolve.close()
+	s.trouble.close()
+}
 
 // Apply makes the farms of a configuration; slot tells a server's place in the
 // segment. States of servers that are configured no more are returned as gone.
@@ -163,7 +174,10 @@ func (s *Servers) Apply(cfg *config.Config, slot func(farm, url string) int) (fa
 			f.Spill = points
 		}
 		for _, sc := range fc.Servers {
-			st := s.state(slot(fc.Name, sc.URL), sc)
+			st := s.state(slot(fc.Name, sc.URL), &fc, sc)
+			if sc.Secure() {
+				st.security.Store(s.securityOf(&fc, i, nameOf(&fc, sc), st))
+			}
 			used[st.Slot] = st
 			f.Servers = append(f.Servers, &Server{State: st, Farm: f, Weight: sc.Weight, Authority: authority(sc)})
 		}
@@ -180,17 +194,25 @@ func (s *Servers) Apply(cfg *config.Config, slot func(farm, url string) int) (fa
 	return farms, gone
 }
 
-// state is the server's State, a new one if the slot was another's.
-func (s *Servers) state(slot int, sc config.Server) *State {
-	if st := s.states[slot]; st != nil && st.URL == sc.URL {
+// state is the server's State, a new one if the slot was another's, or if what its
+// certificate must be has changed: connections to the old one prove nothing.
+func (s *Servers) state(slot int, f *config.Farm, sc config.Server) *State {
+	if st := s.states[slot]; st != nil && st.URL == sc.URL && st.meets(f) {
 		return st
 	}
-	st := &State{Slot: slot, URL: sc.URL}
+	st := &State{Slot: slot, URL: sc.URL, farm: f.Name}
+	st.trouble.to = s.trouble
 	if s.homes != nil {
 		st.Settle(s.nodes, s.homes(slot))
 	}
 	st.network, st.address = sc.Endpoint()
 	return st
+}
+
+// meets reports whether the connections to a server are what farm f wants.
+func (s *State) meets(f *config.Farm) bool {
+	how := s.security.Load()
+	return how == nil || how.wish.Equal(f.TLS)
 }
 
 // authority is what Host says when it names the server itself.

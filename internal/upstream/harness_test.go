@@ -2,6 +2,7 @@ package upstream
 
 import (
 	"bufio"
+	"crypto/tls"
 	"net"
 	"net/netip"
 	"sync"
@@ -33,9 +34,16 @@ type node struct {
 // newNode starts loops whose pools are siblings.
 func newNode(t testing.TB, loops int, farm config.Farm) *node {
 	t.Helper()
+	return newSecureNode(t, loops, farm, nil)
+}
+
+// newSecureNode is newNode for a server that is https://.
+func newSecureNode(t testing.TB, loops int, farm config.Farm, secure *tls.Config) *node {
+	t.Helper()
 	n := &node{stats: make([]segment.ServerStats, loops), takeover: make([]segment.Counter, loops)}
 	servers := NewServers()
 	t.Cleanup(servers.Close)
+	servers.Secure([]*tls.Config{secure})
 	farms, _ := servers.Apply(&config.Config{Farms: config.Farms{farm}}, func(string, string) int { return 0 })
 	n.server = farms[0].Servers[0]
 	for i := range loops {

@@ -114,8 +114,8 @@ func (p *Pool) open(s *Server) (*Conn, error) {
 	return &Conn{Stream: stream, server: s.State, pool: p}, nil
 }
 
-// reach dials one after another of the server's addresses until one accepts;
-// together they have the time for connecting.
+// reach dials one after another of the server's addresses until one accepts, and
+// proves itself if it is https://; together they have the time for connecting.
 func (p *Pool) reach(s *Server) (stream reactor.Stream, err error) {
 	err = ErrUnresolved
 	until := p.exec.Now() + int64(s.Farm.Timeouts.Connect)
@@ -125,11 +125,12 @@ func (p *Pool) reach(s *Server) (stream reactor.Stream, err error) {
 		if left <= 0 {
 			return nil, err
 		}
-		if stream, err = p.dial(a, time.Duration(left)); err == nil {
+		if stream, err = p.dial(a, time.Duration(left)); err != nil {
+			s.passOver(a)
+		} else if stream, err = p.secure(s.State, stream, time.Duration(until-p.exec.Now())); err == nil {
 			return stream, nil
 		}
 		p.at(s.State).stats.ConnectFails.Inc()
-		s.passOver(a)
 	}
 	return nil, err
 }

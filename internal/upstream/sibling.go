@@ -17,7 +17,7 @@ type sharedPlaces struct {
 	waiting [segment.MaxServers]atomic.Int32
 }
 
-// movable is a Stream that can leave its loop.
+// movable is a Stream that can leave its loop: one over TLS cannot.
 type movable interface{ Detach() (fd int) }
 
 // Join makes pools siblings: the loops of one worker.
@@ -47,8 +47,12 @@ type waiter struct {
 
 func (w *waiter) served() bool { return w.conn != nil || w.room }
 
-// fromSibling takes over an idle connection of the first sibling that has one.
+// fromSibling takes over an idle connection of the first sibling that has one; none
+// over TLS, whose state cannot leave its loop.
 func (p *Pool) fromSibling(s *State) *Conn {
+	if s.security.Load() != nil {
+		return nil
+	}
 	for _, other := range p.siblings {
 		if other.shared.idle[s.Slot].Load() == 0 {
 			continue
@@ -183,6 +187,10 @@ func (p *Pool) handOver(c *Conn) bool {
 	}
 	for _, other := range p.siblings {
 		if other.shared.waiting[c.server.Slot].Load() > 0 {
+			if _, can := c.Stream.(movable); !can {
+				p.Discard(c) // in its place the sibling opens another
+				return true
+			}
 			p.send(c, other, func(moved *Conn) { other.received(moved, c.server) })
 			return true
 		}

@@ -58,6 +58,10 @@ func (t *traffic) Apply(s *spec.Spec) error {
 	if err != nil {
 		return err
 	}
+	servers, err := tlsterm.Servers(s.Config, s.Keys, "http/1.1")
+	if err != nil {
+		return err
+	}
 	log, err := t.openLog(s)
 	if err != nil {
 		return err
@@ -68,6 +72,7 @@ func (t *traffic) Apply(s *spec.Spec) error {
 			return err
 		}
 	}
+	t.servers.Secure(servers)
 	farms, gone := t.servers.Apply(s.Config, slots(s.Servers))
 	var lines []*admission.Line
 	t.on(t.lanes[:1], func(l *lane) { lines = t.lines.Apply(l.desk, farms, l.loop.Now()) })
@@ -91,6 +96,11 @@ func (t *traffic) Renew(keys *spec.Keys) error {
 	if err != nil {
 		return err
 	}
+	servers, err := tlsterm.Servers(t.current.Config, keys, "http/1.1")
+	if err != nil {
+		return err
+	}
+	t.servers.Renew(t.current.Config, servers)
 	t.each(func(l *lane) { l.renew(t.current, terminators) })
 	return nil
 }

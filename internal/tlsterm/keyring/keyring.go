@@ -47,11 +47,12 @@ func Read(cfg *config.Config) (*Ring, error) {
 	if cfg.TLS.Tickets.File != "" && r.needed {
 		r.ring.secrets = r.secrets(cfg.TLS.Tickets.File, "tls.tickets.file")
 	}
+	farms := r.farms(cfg.Farms)
 	if len(r.faults) > 0 {
 		return nil, r.faults
 	}
 	if r.needed {
-		r.ring.Keys = &spec.Keys{Certificates: r.certificates, Listeners: listeners}
+		r.ring.Keys = &spec.Keys{Certificates: r.certificates, Listeners: listeners, Farms: farms}
 	}
 	return r.ring, nil
 }
@@ -73,17 +74,44 @@ func (r *reader) listener(t *config.ListenerTLS, at string) spec.ListenerKeys {
 	}
 	r.needed = true
 	for i, c := range t.Certificates {
-		index, known := r.known[c]
-		if !known {
-			index = r.certificate(c, at+".certificates["+strconv.Itoa(i)+"]")
-			r.known[c] = index
-		}
-		keys.Certificates = append(keys.Certificates, index)
+		keys.Certificates = append(keys.Certificates, r.once(c, at+".certificates["+strconv.Itoa(i)+"]"))
 	}
 	if t.ClientAuth.CA != "" {
 		keys.ClientCA = r.Authorities(t.ClientAuth.CA, at+".client_auth.ca")
 	}
 	return keys
+}
+
+// farms reads what is shown to servers, and what theirs are judged by;
+// nil if that is nothing.
+func (r *reader) farms(farms config.Farms) []spec.FarmKeys {
+	all, some := make([]spec.FarmKeys, len(farms)), false
+	for i, f := range farms {
+		at := "farms." + f.Name + ".tls"
+		if f.TLS != nil && f.TLS.Cert != "" {
+			some = true
+			all[i].Certificates = []int{r.once(config.Certificate{Cert: f.TLS.Cert, Key: f.TLS.Key}, at)}
+		}
+		if f.TLS != nil && f.TLS.CA != "" {
+			some = true
+			all[i].CA = r.Authorities(f.TLS.CA, at+".ca")
+		}
+	}
+	if !some {
+		return nil
+	}
+	r.needed = true
+	return all
+}
+
+// once gives the index of a certificate, which is read if it has not been.
+func (r *reader) once(c config.Certificate, at string) int {
+	index, known := r.known[c]
+	if !known {
+		index = r.certificate(c, at)
+		r.known[c] = index
+	}
+	return index
 }
 
 // certificate reads a certificate and its key, and gives its index.
