@@ -57,6 +57,13 @@ func (f Faults) Error() string {
 	return strings.Join(lines, "\n")
 }
 
+// sort puts faults in the order of their lines.
+func (f Faults) sort() {
+	slices.SortStableFunc(f, func(a, b Fault) int {
+		return cmp.Or(cmp.Compare(a.Line, b.Line), cmp.Compare(a.Column, b.Column))
+	})
+}
+
 // problem is a fault that does not know yet where it stands.
 type problem struct{ rule, cure string }
 
@@ -132,9 +139,7 @@ func (r *report) err() error {
 	if len(r.faults) == 0 {
 		return nil
 	}
-	slices.SortStableFunc(r.faults, func(a, b Fault) int {
-		return cmp.Or(cmp.Compare(a.Line, b.Line), cmp.Compare(a.Column, b.Column))
-	})
+	r.faults.sort()
 	return r.faults
 }
 

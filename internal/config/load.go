@@ -76,6 +76,30 @@ func ParseEnv(name string, data []byte, lookup func(string) (string, bool)) (*Co
 	return c, nil
 }
 
+// Locate gives faults that were found elsewhere, as in files that a configuration names,
+// their places in its file, and its name. The file has passed Load.
+func Locate(path string, faults Faults) Faults {
+	data, err := readBounded(path)
+	if err != nil {
+		return faults
+	}
+	root, fault := document(data)
+	if fault != nil || root == nil {
+		return faults
+	}
+	report := &report{file: path, places: map[string]place{}, broken: map[string]bool{}}
+	d := decoder{report: report, lookup: os.LookupEnv, open: map[*yaml.Node]bool{}}
+	d.value(root, reflect.ValueOf(Default()).Elem(), "")
+	located := make(Faults, len(faults))
+	for i, f := range faults {
+		at := report.nearestPlace(f.Path)
+		f.File, f.Line, f.Column = path, at.line, at.column
+		located[i] = f
+	}
+	located.sort()
+	return located
+}
+
 // document gives the root of the only document in data; nil if there is nothing
 // but white space and comments.
 func document(data []byte) (*yaml.Node, *Fault) {

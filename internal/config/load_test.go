@@ -158,6 +158,27 @@ func TestNotText(t *testing.T) {
 	}
 }
 
+// Faults of files that the configuration names get their lines.
+func TestLocate(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "c.yaml")
+	text := enough + "listeners:\n  - address: \":1\"\n    tls:\n      certificates:\n        - a.pem\n        - cert: b.crt\n          key: b.key\n"
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	const at = "listeners[0].tls.certificates"
+	got := Locate(path, Faults{{Path: at + "[1].key", Rule: "c"}, {Path: at + "[1]", Rule: "b"}, {Path: at + "[0].cert", Value: `"a.pem"`, Rule: "a"}})
+	want := strings.ReplaceAll(`F:6: listeners[0].tls.certificates[0].cert: "a.pem": a
+F:7: listeners[0].tls.certificates[1]: b
+F:8: listeners[0].tls.certificates[1].key: c`, "F", path)
+	if got.Error() != want {
+		t.Errorf("%s\nwant\n%s", got, want)
+	}
+	lost := Faults{{Path: "x", Rule: "y"}}
+	if got := Locate(path+"x", lost); got.Error() != "x: y" {
+		t.Errorf("%v", got)
+	}
+}
+
 // A choice of many is cut, so that a fault stays readable.
 func TestLongChoice(t *testing.T) {
 	var farms strings.Builder

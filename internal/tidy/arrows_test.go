@@ -20,7 +20,7 @@ type row struct {
 //
 // The benches are not here: they look at Sluice from outside (benchArrows).
 var arrows = []row{
-	{"cmd/sluice", to("admin", "affinity", "config", "demo", "place", "placement", "supervisor", "topology", "tune", "worker"), "the program: each command wires one role"},
+	{"cmd/sluice", to("admin", "affinity", "config", "demo", "place", "placement", "supervisor", "tlsterm/keyring", "topology", "tune", "worker"), "the program: each command wires one role"},
 
 	{"cmd/hb", []string{"cmd/hb/client", "cmd/hb/engine", "cmd/hb/measure", "cmd/hb/plan", "cmd/hb/report", "cmd/hb/verdict"}, "the load generator: a client of Sluice, and nothing of it"},
 	{"cmd/hb/report", []string{"cmd/hb/client", "cmd/hb/engine", "cmd/hb/measure"}, "shows a run and its result"},

@@ -1,7 +1,10 @@
 package keyring
 
 import (
+	"crypto/x509"
+	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"sluice/internal/config"
@@ -36,6 +39,36 @@ func (r *Ring) Doubts(now time.Time) []Doubt {
 		doubts = append(doubts, doubt)
 	}
 	return doubts
+}
+
+// Uncovered are the hosts of routes that no certificate of any listener with TLS names:
+// clients that ask for them are shown one of somebody else.
+func (r *Ring) Uncovered(cfg *config.Config) []Doubt {
+	if r.Keys == nil {
+		return nil
+	}
+	var doubts []Doubt
+	for i, route := range cfg.Routes {
+		host, _ := route.Pattern()
+		covers := func(c Cert) bool { return covers(c.Leaf, host) }
+		if host == "" || slices.ContainsFunc(r.Certs, covers) {
+			continue
+		}
+		doubts = append(doubts, Doubt{Fault: config.Fault{
+			Path: "routes[" + strconv.Itoa(i) + "].host", Value: strconv.Quote(route.Host),
+			Rule: "no certificate covers it", Cure: "ask for one that does, unless clients come there without TLS",
+		}})
+	}
+	return doubts
+}
+
+// covers tells whether a certificate is good for the host of a route. One with a wildcard
+// covers a route of that wildcard, though it takes names of more labels too.
+func covers(leaf *x509.Certificate, host string) bool {
+	if strings.HasPrefix(host, "*.") {
+		return slices.ContainsFunc(leaf.DNSNames, func(name string) bool { return strings.EqualFold(name, host) })
+	}
+	return leaf.VerifyHostname(host) == nil
 }
 
 // Doubt is one of them.

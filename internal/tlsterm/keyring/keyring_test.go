@@ -171,3 +171,55 @@ func TestDoubts(t *testing.T) {
 		}
 	}
 }
+
+func TestUncovered(t *testing.T) {
+	dir := t.TempDir()
+	root := testkit.NewAuthority(t, "root")
+	testkit.WriteFile(t, dir, "a.pem", root.Issue(testkit.Wish{Names: []string{"a.example", "192.0.2.1"}}).Both())
+	testkit.WriteFile(t, dir, "b.pem", root.Issue(testkit.Wish{Names: []string{"*.b.example"}}).Both())
+	const routes = "\nroutes: [{host: A.example, farm: app}, {host: www.b.example, farm: app}, {host: '*.b.example', farm: app}, {host: 192.0.2.1, farm: app}, " +
+		"{host: b.example, farm: app}, {host: '*.a.example', farm: app}, {host: '[::1]', farm: app}, {farm: app}]"
+	for listeners, want := range map[string]string{
+		`[{address: ":1", tls: {certificates: [$/a.pem]}}, {address: ":2", tls: {certificates: [$/b.pem]}}]`: "routes[4].host routes[5].host routes[6].host",
+		`[{address: ":1"}]`: "",
+	} {
+		cfg := configure(t, dir, listeners+routes)
+		ring, err := Read(cfg)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var got []string
+		for _, d := range ring.Uncovered(cfg) {
+			got = append(got, d.Path)
+		}
+		if strings.Join(got, " ") != want {
+			t.Errorf("%v, want %s", got, want)
+		}
+	}
+}
+
+// A key that everybody may read is used, and told.
+func TestOpenKeys(t *testing.T) {
+	dir := t.TempDir()
+	issued := testkit.NewAuthority(t, "root").Issue(testkit.Wish{Names: []string{"a.example"}, To: time.Now().Add(100 * 24 * time.Hour)})
+	file := testkit.WriteFile(t, dir, "a.pem", issued.Both())
+	for mode, want := range map[os.FileMode]string{
+		0o600: "", 0o640: "",
+		0o644: "listeners[0].tls.certificates[0].key: \"" + file + "\": everybody on this machine may read it; chmod o-r " + file,
+	} {
+		if err := os.Chmod(file, mode); err != nil {
+			t.Fatal(err)
+		}
+		ring, err := Read(configure(t, dir, `[{address: ":1", tls: {certificates: [$/a.pem]}}]`))
+		if err != nil {
+			t.Fatal(err)
+		}
+		got := ""
+		for _, d := range ring.Doubts(time.Now()) {
+			got += d.Error()
+		}
+		if got != want {
+			t.Errorf("%o: %q, want %q", mode, got, want)
+		}
+	}
+}
