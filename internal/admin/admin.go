@@ -33,6 +33,22 @@ type View interface {
 	Segment() *segment.Segment
 	Generation() uint64 // of the configuration in force, from 1
 	Admission() AdmissionView
+	Certificates() CertificatesView
+}
+
+// CertificatesView is what TLS of the configuration in force shows clients.
+type CertificatesView struct {
+	All []CertificateView
+	// Times that files which had changed were taken, and were not since they are at fault.
+	Taken, Refused uint64
+}
+
+// CertificateView is one certificate.
+type CertificateView struct {
+	File    string // in the configuration; no two are alike
+	Names   []string
+	Issuer  string // who signed it
+	Expires time.Time
 }
 
 // WorkerView is one listener process as its supervisor sees it.

@@ -23,6 +23,7 @@ type fakeView struct {
 	started time.Time
 	ready   bool
 	limits  AdmissionView
+	keys    CertificatesView
 	reload  func() error // nil: succeeds
 	reloads int
 }
@@ -88,6 +89,8 @@ func (v *fakeView) Servers() []spec.ServerSlot { return v.servers }
 func (v *fakeView) Segment() *segment.Segment  { return v.segment }
 func (v *fakeView) Generation() uint64         { return 7 }
 func (v *fakeView) Admission() AdmissionView   { return v.limits }
+
+func (v *fakeView) Certificates() CertificatesView { return v.keys }
 func (v *fakeView) Reload() error {
 	v.reloads++
 	if v.reload == nil {

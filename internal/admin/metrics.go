@@ -67,6 +67,8 @@ var loopMetrics = []metric[segment.LoopStats]{
 		func(l *segment.LoopStats) float64 { return level(l.Shaking) }),
 	counter("sluice_tls_resumed_handshakes_total", "TLS handshakes with clients that went on with an earlier session. They are in sluice_tls_handshakes_total too.", workerLabels,
 		func(l *segment.LoopStats) float64 { return count(l.Resumed) }),
+	counter("sluice_tls_hybrid_handshakes_total", "TLS handshakes with clients whose keys a quantum computer could not find later. They are in sluice_tls_handshakes_total too.", workerLabels,
+		func(l *segment.LoopStats) float64 { return count(l.Hybrid) }),
 	gauge("sluice_held_requests", "Requests that wait for a permit now, by the worker of their client.", workerLabels,
 		func(l *segment.LoopStats) float64 { return level(l.Held) }),
 	counter("sluice_requests_local_total", "Requests sent to a server of the worker's own NUMA node, each try counted. Servers of no known node are not counted here, nor in the next two.", workerLabels,
@@ -197,6 +199,7 @@ func (c collector) Collect(to chan<- prometheus.Metric) {
 		collectPermits(to, totals, labels)
 	}
 	collectLimits(to, c.view.Admission())
+	collectCertificates(to, c.view.Certificates())
 }
 
 func (c collector) worker(to chan<- prometheus.Metric, w WorkerView, totals *segment.LoopStats) {

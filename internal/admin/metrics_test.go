@@ -30,6 +30,7 @@ func (v *fakeView) work() {
 			l.BytesIn.Add(1000)
 			l.BytesOut.Add(50_000)
 			l.BusyNanos.Add(1_500_000_000)
+			l.Hybrid.Add(7)
 			l.Crossings.Local.Add(80)
 			l.Crossings.Remote.Add(15)
 			l.Crossings.Spilled.Add(11)
@@ -76,6 +77,7 @@ func TestMetricsTellTheSegment(t *testing.T) {
 	v := newFakeView(t)
 	v.work()
 	busy(t)
+	v.keys = CertificatesView{All: []CertificateView{{File: "a.crt", Expires: time.Unix(1_900_000_000, 5)}}, Taken: 4, Refused: 3}
 	roaming := v.segment.Worker(1)
 	roaming.LetOut.Store(9)
 	roaming.CalledBack.Store(7)
@@ -85,6 +87,10 @@ func TestMetricsTellTheSegment(t *testing.T) {
 		`sluice_build_info{version="1.2.3"} 1`,
 		`sluice_config_generation 7`,
 		`sluice_ready 1`,
+		`sluice_certificate_expiry_timestamp_seconds{file="a.crt"} 1.9e+09`,
+		`sluice_certificate_changes_total{outcome="taken"} 4`,
+		`sluice_certificate_changes_total{outcome="refused"} 3`,
+		`sluice_tls_hybrid_handshakes_total{node="0",worker="0"} 14`,
 		`sluice_client_connections_accepted_total{node="0",worker="0"} 20`,
 		`sluice_client_connections{node="1",worker="1"} 8`,
 		`sluice_client_idle_connections{node="1",worker="1"} 6`,
@@ -161,7 +167,7 @@ func TestMetricsAreDescribed(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	allowed := []string{"worker", "node", "farm", "server", "code", "reason", "version", "outcome", "cause", "result", "end", "class", "memory_node", "place"}
+	allowed := []string{"worker", "node", "farm", "server", "code", "reason", "version", "outcome", "cause", "result", "end", "class", "memory_node", "place", "file"}
 	for _, f := range families {
 		if !strings.HasPrefix(f.GetName(), "sluice_") {
 			t.Errorf("%s: not ours", f.GetName())

@@ -11,12 +11,27 @@ var (
 		"TLS handshakes with clients, by version of TLS.", append(workerLabels, "version"), nil)
 	descShunned = prometheus.NewDesc("sluice_tls_handshake_failures_total",
 		"TLS handshakes with clients that failed, by cause.", append(workerLabels, "cause"), nil)
+	descExpiry = prometheus.NewDesc("sluice_certificate_expiry_timestamp_seconds",
+		"End of a certificate's life, in seconds since 1970.", []string{"file"}, nil)
+	descCertificates = prometheus.NewDesc("sluice_certificate_changes_total",
+		"Times that files of certificates had changed, by outcome: taken, or refused since something is wrong with them. The log says what.", []string{"outcome"}, nil)
 )
 
 // describeTLS sends the descriptions of what collectTLS sends.
 func describeTLS(to chan<- *prometheus.Desc) {
 	to <- descHandshakes
 	to <- descShunned
+	to <- descExpiry
+	to <- descCertificates
+}
+
+// collectCertificates sends what the supervisor knows of certificates.
+func collectCertificates(to chan<- prometheus.Metric, view CertificatesView) {
+	for _, c := range view.All {
+		to <- prometheus.MustNewConstMetric(descExpiry, prometheus.GaugeValue, float64(c.Expires.Unix()), c.File)
+	}
+	to <- prometheus.MustNewConstMetric(descCertificates, prometheus.CounterValue, float64(view.Taken), "taken")
+	to <- prometheus.MustNewConstMetric(descCertificates, prometheus.CounterValue, float64(view.Refused), "refused")
 }
 
 // collectTLS sends how clients' TLS handshakes ended.

@@ -24,9 +24,19 @@ type Status struct {
 	Workers       []WorkerStatus   `json:"workers"`
 	Nodes         []NodeStatus     `json:"nodes"`
 	Listeners     []ListenerStatus `json:"listeners"`
-	Farms         []FarmStatus     `json:"farms"`
-	Admission     AdmissionTotals  `json:"admission"`
-	Duration      Distribution     `json:"duration"` // of requests: head complete to the response's last byte given to the kernel
+
+	Certificates []CertificateStatus `json:"certificates"` // of all listeners, by file
+	Farms        []FarmStatus        `json:"farms"`
+	Admission    AdmissionTotals     `json:"admission"`
+	Duration     Distribution        `json:"duration"` // of requests: head complete to the response's last byte given to the kernel
+}
+
+// CertificateStatus is one certificate.
+type CertificateStatus struct {
+	File    string    `json:"file"`
+	Names   []string  `json:"names"` // that it covers
+	Issuer  string    `json:"issuer"`
+	Expires time.Time `json:"expires"`
 }
 
 // AdmissionTotals are requests held and connections shed, of all workers.
@@ -199,6 +209,7 @@ func newStatus(view View, samples *sampler) *Status {
 		Workers:       []WorkerStatus{},
 		Nodes:         []NodeStatus{},
 		Listeners:     []ListenerStatus{},
+		Certificates:  []CertificateStatus{},
 	}
 	var all segment.LoopStats
 	for _, w := range view.Workers() {
@@ -208,6 +219,9 @@ func newStatus(view View, samples *sampler) *Status {
 	}
 	for _, l := range view.Config().Listeners {
 		s.Listeners = append(s.Listeners, ListenerStatus{Name: l.Name, Address: l.Address})
+	}
+	for _, c := range view.Certificates().All {
+		s.Certificates = append(s.Certificates, CertificateStatus(c))
 	}
 	s.Nodes = newNodes(s.Workers)
 	limits := view.Admission()

@@ -119,6 +119,7 @@ type LoopStats struct {
 	Shaking      Gauge                // of Connections, the ones whose TLS handshake is not over
 	Handshakes   [TLSVersions]Counter // TLS handshakes with clients, by version
 	Resumed      Counter              // of these, the ones that went on with an earlier session
+	Hybrid       Counter              // of Handshakes, the ones whose key exchange holds against a quantum computer as well
 	Shunned      [ShunCount]Counter   // TLS handshakes with clients that failed, by cause
 	Duration     Histogram            // request head complete to last response byte handed to the kernel
 	Wait         Histogram            // time held, of all requests that were held, however it ended

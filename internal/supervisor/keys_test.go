@@ -101,6 +101,10 @@ func TestCertificatesChange(t *testing.T) {
 		if keys(1).Certificates[0].Chain != string(next.Chain) {
 			st.Error("the new worker has the old certificate")
 		}
+		shown := st.s.Certificates()
+		if len(shown.All) != 1 || shown.All[0].Names[0] != "a.example" || !shown.All[0].Expires.Equal(next.Leaf.NotAfter) || shown.Taken != 1 || shown.Refused != 1 {
+			st.Errorf("%+v", shown)
+		}
 		if st.s.Generation() != 1 {
 			st.Errorf("generation %d", st.s.Generation())
 		}

@@ -16,12 +16,15 @@ type snapshot struct {
 	current *edition
 	ready   bool
 	workers []admin.WorkerView
+
+	taken, refused uint64 // see keys
 }
 
 // publish shows the state as it is now. The event loop calls it when it has
 // handled an event.
 func (s *Supervisor) publish() {
 	view := &snapshot{current: s.current, ready: s.phase == serving, workers: make([]admin.WorkerView, len(s.members))}
+	view.taken, view.refused = s.keys.renewed, s.keys.refused
 	for i, m := range s.members {
 		view.workers[i] = m.view()
 		view.ready = view.ready && m.state == segment.Serving
@@ -63,3 +66,20 @@ func (s *Supervisor) Started() time.Time { return s.started }
 
 // Segment is the memory shared with the workers. It is unmapped when Run returns.
 func (s *Supervisor) Segment() *segment.Segment { return s.shared }
+
+// Certificates are those of the configuration in force, each file once.
+func (s *Supervisor) Certificates() admin.CertificatesView {
+	shown := s.shown.Load()
+	view := admin.CertificatesView{Taken: shown.taken, Refused: shown.refused}
+	known := map[string]bool{}
+	for _, c := range shown.current.ring.Certs {
+		if known[c.File] {
+			continue
+		}
+		known[c.File] = true
+		view.All = append(view.All, admin.CertificateView{
+			File: c.File, Names: c.Names(), Issuer: c.Leaf.Issuer.String(), Expires: c.Leaf.NotAfter,
+		})
+	}
+	return view
+}

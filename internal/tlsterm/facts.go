@@ -42,6 +42,12 @@ func (f *Facts) Curve() string {
 	return "" // a session of TLS 1.2 that was resumed has none of its own
 }
 
+// Hybrid says whether a key exchange joins one of elliptic curves with ML-KEM (FIPS 203),
+// and so holds as long as either does.
+func Hybrid(id tls.CurveID) bool {
+	return id == tls.X25519MLKEM768 || id == tls.SecP256r1MLKEM768 || id == tls.SecP384r1MLKEM1024
+}
+
 // ServerName is the name that the client asked for (SNI), in lower case; empty if it named
 // none. A client may name what it likes.
 func (f *Facts) ServerName() string { return strings.ToLower(f.state.ServerName) }

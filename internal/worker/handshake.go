@@ -9,6 +9,7 @@ import (
 	"sluice/internal/reactor"
 	"sluice/internal/segment"
 	"sluice/internal/tlsconn"
+	"sluice/internal/tlsterm"
 )
 
 const (
@@ -135,6 +136,9 @@ func (h *handshake) perform() {
 	l.stats.Handshakes[versionIndex(state.Version)].Inc()
 	if state.DidResume {
 		l.stats.Resumed.Inc()
+	}
+	if tlsterm.Hybrid(state.CurveID) {
+		l.stats.Hybrid.Inc()
 	}
 	stream.SetWriteTimeout(0)
 	if state.NegotiatedProtocol == "h2" {
