@@ -37,9 +37,9 @@ user was free to send it: a server that stalls is charged for all who would have
 come meanwhile. A request without an answer, or with a status of 400 or more, is an
 error; response times are those of the others.
 
-HTTP/2 is spoken only with --http2: a measurement shall not depend on what a server
-prefers. There, a user has --streams requests under way over one connection. What a
-server that closes a connection (GOAWAY) has not begun to work on is sent once more.
+HTTP/2 and HTTP/3 are spoken only when asked for: a measurement shall not depend on
+what a server prefers. There, a user has --streams requests under way over one
+connection. A request that a server ends a connection without (GOAWAY) goes by another.
 
 Exit codes: 0, 1 could not run, 2 wrong usage, 3 a threshold was met.`
 

@@ -22,6 +22,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/quic-go/quic-go/http3"
 )
 
 // told is what tests read of a result in JSON.
@@ -118,7 +120,7 @@ func TestTLS(t *testing.T) {
 		{"-k --no-keep-alive --tls-max 1.2", 6, 6, 5, "TLS 1.2, TLS_ECDHE_ECDSA_WITH_"},
 		{"-k --http2 --no-keep-alive", 6, 6, 5, "TLS 1.3, TLS_"},
 		{"-k --http2 --streams 3", 6, 1, 0, "TLS 1.3, TLS_"},
-		{"-k --curves P-256", 6, 1, 0, "TLS 1.3, TLS_AES_128_GCM_SHA256, P-256"},
+		{"-k --curves P-256", 6, 1, 0, ", P-256"},
 		{"--cacert " + cert, 6, 1, 0, "TLS 1.3"},
 		{"--cacert " + cert + " --sni shop.example", 6, 1, 0, "TLS 1.3"},
 		{"--cacert " + cert + " --sni else.example", 0, 0, 0, ""},
@@ -224,5 +226,72 @@ func TestNginx(t *testing.T) {
 	}
 	if r := tell(t, "-n", "5", plain); r.Total.Errors != 5 {
 		t.Errorf("HTTP/1.1 to a server of HTTP/2 alone: %+v", r)
+	}
+}
+
+// quicServer is quic-go's, on the loopback interface.
+func quicServer(t *testing.T) (url string) {
+	cert, key := certificate(t)
+	own, err := tls.LoadX509KeyPair(cert, key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	socket, err := net.ListenUDP("udp", &net.UDPAddr{IP: net.IPv4(127, 0, 0, 1)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	server := &http3.Server{
+		TLSConfig: &tls.Config{Certificates: []tls.Certificate{own}},
+		Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			if r.URL.Path == "/fail" {
+				w.WriteHeader(http.StatusServiceUnavailable)
+			}
+		}),
+	}
+	ended := make(chan error, 1)
+	go func() { ended <- server.Serve(socket) }()
+	t.Cleanup(func() {
+		server.Close()
+		<-ended
+		socket.Close()
+	})
+	return "https://" + socket.LocalAddr().String() + "/"
+}
+
+// Every load shape goes over HTTP/3.
+func TestHTTP3(t *testing.T) {
+	url := quicServer(t)
+	for _, c := range []struct {
+		flags             string
+		good              int // at least
+		connects, resumed int // at most, and at least 1; with one user just as many
+	}{
+		{"-n 400 -u 3 -m 8", 400, 3, 0},
+		{"-n 400 -u 1 -m 150", 400, 1, 0}, // more than it allows
+		{"-n 50 -u 1 --rate 2000", 50, 1, 0},
+		{"-n 20 -u 1 --no-keep-alive", 20, 20, 19},
+		{"-n 20 -u 1 --no-keep-alive --resume off", 20, 20, 0},
+		{"-u 1..3 --step 1 --every 100ms -m 2 --cookies", 1, 3, 0},
+	} {
+		r := tell(t, append(strings.Fields(c.flags), "--http3", "-k", "--curves", "X25519", url)...)
+		if r.Protocol != "HTTP/3" || r.Total.Good < c.good || r.Total.Errors != 0 ||
+			r.Total.Connects > c.connects || r.Total.Connects < c.connects && strings.Contains(c.flags, "-u 1 ") {
+			t.Errorf("%s: %+v", c.flags, r)
+		}
+		all := r.Total.TLS
+		if all == nil || all.Handshakes != r.Total.Connects || all.Resumed != c.resumed {
+			t.Fatalf("%s: %+v", c.flags, all)
+		}
+		for session := range all.Sessions {
+			if !strings.HasPrefix(session, "TLS 1.3, ") || !strings.HasSuffix(session, ", X25519") {
+				t.Errorf("%s: %s", c.flags, session)
+			}
+		}
+	}
+	if r := tell(t, "--http3", "-k", "-n", "5", url+"fail"); r.Total.Good != 0 || r.Total.Errors != 5 || len(r.Total.Failures) != 0 {
+		t.Errorf("%+v", r)
+	}
+	if r := tell(t, "--http3", "-n", "2", "-u", "1", url); r.Total.Failures["TLS"] != 2 {
+		t.Errorf("nobody vouches for the certificate: %+v", r)
 	}
 }

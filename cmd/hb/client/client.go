@@ -1,6 +1,6 @@
 // Package client is one virtual client: it sends requests over connections that it
 // keeps, and says how long each part took. In HTTP/1.1 they go one after another;
-// in HTTP/2 several goroutines may ask at once, and share one connection.
+// in HTTP/2 and HTTP/3 several goroutines may ask at once, and share one connection.
 //
 // It is made for load, so it reads of an answer what framing needs and throws the
 // rest away, and on a warm connection of HTTP/1.1 it allocates nothing.
@@ -10,10 +10,13 @@
 //	link.go      HTTP/1.1: a connection and its time-outs
 //	request.go   the bytes that are sent
 //	answer.go    the bytes that come back
-//	share.go     HTTP/2: which connection a request goes by
-//	h2.go        a connection: the life of a stream, from request to answer
+//	share.go     HTTP/2, HTTP/3: which connection a request goes by
+//	h2.go        HTTP/2: the life of a stream, from request to answer
 //	h2out.go     what is sent: blocks of fields, content, windows
 //	h2in.go      what comes back: frames
+//	h3.go        HTTP/3: a connection of quic-go's, and what the server says about it
+//	h3exchange.go  one request and its answer, on a stream
+//	fields.go    HTTP/2, HTTP/3: the fields of an answer
 //	cookies.go   what the server asked this client to remember
 //	failure.go   why there was no answer, by kind
 package client
@@ -37,14 +40,15 @@ type Protocol int
 const (
 	HTTP1 Protocol = iota // the zero value
 	HTTP2                 // by ALPN over TLS, else with prior knowledge (RFC 9113, section 3)
+	HTTP3                 // https only
 )
 
-func (p Protocol) String() string { return [...]string{"HTTP/1.1", "HTTP/2"}[p] }
+func (p Protocol) String() string { return [...]string{"HTTP/1.1", "HTTP/2", "HTTP/3"}[p] }
 
 // Options are what the virtual clients of a run have in common. All are immutable.
 type Options struct {
 	Protocol       Protocol
-	Dial           DialFunc
+	Dial           DialFunc      // of HTTP/1.1 and HTTP/2; HTTP/3 has sockets of its own
 	TLS            *tls.Config   // for HTTPS; a name in it is taken for that of every server
 	Resume         bool          // TLS sessions; each client has its own cache
 	Window         int           // HTTP/2: bytes that may be on their way to a client; 0: 1 GiB, no hindrance
@@ -56,7 +60,7 @@ type Options struct {
 }
 
 // Client is one virtual client. One goroutine uses it, or many if its protocol has
-// streams.
+// streams and connections are kept.
 type Client struct {
 	ctx    context.Context
 	cancel context.CancelFunc

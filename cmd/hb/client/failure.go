@@ -7,6 +7,8 @@ import (
 	"net"
 	"syscall"
 
+	"github.com/quic-go/quic-go/http3"
+
 	"sluice/cmd/hb/frame"
 )
 
@@ -20,8 +22,8 @@ const (
 	TimedOut                  // connecting or answering took too long
 	Closed                    // the connection ended before the whole answer
 	StreamReset               // HTTP/2, HTTP/3: the server broke off the request alone
-	StreamRefused             // the same, before it had begun to work on it (REFUSED_STREAM)
-	GoneAway                  // the server ended the connection with an error (GOAWAY)
+	StreamRefused             // the same, before it had begun to work on it (REFUSED_STREAM, H3_REQUEST_REJECTED)
+	GoneAway                  // the server ended the connection with an error
 	BadResponse               // what came is not an answer of the protocol
 	BadTLS                    // the handshake or the certificate failed
 	Exhausted                 // this machine has no port or descriptor left
@@ -61,7 +63,7 @@ type streamReset struct{ code fmt.Stringer }
 func (s streamReset) Error() string { return "the server reset the stream: " + s.code.String() }
 
 func (s streamReset) kind() Kind {
-	if s.code == frame.RefusedStream {
+	if s.code == frame.RefusedStream || s.code == http3.ErrCodeRequestRejected {
 		return StreamRefused
 	}
 	return StreamReset

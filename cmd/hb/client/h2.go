@@ -111,7 +111,7 @@ func newH2(c *Client, conn net.Conn) *h2 {
 	s.whole = max(s.window, h2FirstWindow) // it cannot be made smaller
 	s.room.L = &s.mu
 	s.blocks.begin()
-	s.decoder = hpack.NewDecoder(h2TableBytes, s.fields.take)
+	s.decoder = hpack.NewDecoder(h2TableBytes, s.emit)
 	s.out = frame.AppendSettings(append(s.out, frame.Preface...),
 		frame.Setting{ID: frame.EnablePush, Value: 0},
 		frame.Setting{ID: frame.InitialWindowSize, Value: uint32(s.window)})

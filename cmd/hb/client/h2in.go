@@ -192,7 +192,9 @@ func (s *h2) takeHeaders(h frame.Head, payload []byte, st *stream, now time.Time
 		payload = s.block
 	}
 	last := s.pending.Flags.Has(frame.EndStream)
-	s.fields.begin(st)
+	if s.fields = (answerFields{ignore: st == nil, length: -1}); st != nil {
+		s.fields.headed, s.fields.jar = st.headed, st.jar
+	}
 	_, err := s.decoder.Write(payload)
 	if err = errors.Join(err, s.decoder.Close()); err != nil {
 		return badResponse("its fields cannot be decoded: " + err.Error())
@@ -206,28 +208,24 @@ func (s *h2) takeHeaders(h frame.Head, payload []byte, st *stream, now time.Time
 
 // takeHead takes the head of an answer, an interim one, or trailers.
 func (s *h2) takeHead(st *stream, last bool, now time.Time) {
-	status := s.fields.status
 	if st.answer.First.IsZero() {
 		st.answer.First = now
 	}
-	switch {
-	case s.fields.fault != "":
-		s.abandon(st, frame.ProtocolError, s.fields.fault)
-	case st.headed && !last:
-		s.abandon(st, frame.ProtocolError, badResponse("its trailers do not end it"))
-	case st.headed:
+	switch kind, fault := s.fields.kind(last); kind {
+	case wrongHead:
+		s.abandon(st, frame.ProtocolError, fault)
+	case trailers:
 		s.complete(st, now)
-	case status == 0:
-		s.abandon(st, frame.ProtocolError, badResponse("its head has no status"))
-	case status < 200 && last:
-		s.abandon(st, frame.ProtocolError, badResponse("an interim answer ends it"))
-	case status >= 200:
-		st.headed, st.answer.Status, st.length = true, status, s.fields.length
+	case finalHead:
+		st.headed, st.answer.Status, st.length = true, s.fields.status, s.fields.length
 		if last {
 			s.complete(st, now)
 		}
 	}
 }
+
+// emit is called by the decoder.
+func (s *h2) emit(f hpack.HeaderField) { s.fields.take(f.Name, f.Value) }
 
 // takeSettings follows the server's settings (section 6.5.3).
 func (s *h2) takeSettings(h frame.Head, payload []byte) error {
@@ -283,48 +281,4 @@ func (s *h2) takeGoAway(payload []byte) error {
 	}
 	s.room.Broadcast()
 	return nil
-}
-
-// answerFields takes from an answer's fields what matters.
-type answerFields struct {
-	stream *stream // nil: it has ended, and nothing matters
-	status int     // 0: none yet
-	length int64   // -1: none
-	fault  badResponse
-}
-
-func (f *answerFields) begin(st *stream) { *f = answerFields{stream: st, length: -1} }
-
-// take is called with each field as it is decoded.
-func (f *answerFields) take(field hpack.HeaderField) {
-	if f.stream == nil {
-		return
-	}
-	switch field.Name {
-	case ":status":
-		f.setStatus(field.Value)
-	case "content-length":
-		length, ok := number([]byte(field.Value), 10)
-		if !ok || f.length >= 0 && f.length != length {
-			f.fault = "its content-length is no number, or two"
-		}
-		f.length = length
-	case "set-cookie":
-		if f.stream.jar != nil {
-			f.stream.jar.set([]byte(field.Value))
-		}
-	}
-}
-
-func (f *answerFields) setStatus(text string) {
-	status, ok := number([]byte(text), 10)
-	switch {
-	case f.stream.headed || f.status != 0:
-		f.fault = "it has two statuses"
-	case !ok || len(text) != 3 || status < 100 || status > 599:
-		f.fault = "the status is not one of 100 to 599"
-	case status == 101:
-		f.fault = "the protocol was switched, which HTTP/2 cannot"
-	}
-	f.status = int(status)
 }

@@ -28,6 +28,7 @@ type Request struct {
 	whole      []byte // head, empty line and body
 
 	fields []hpack.HeaderField // the head as HTTP/2 and HTTP/3 have it
+	h3     []byte              // what is sent before the body, in HTTP/3
 }
 
 // NewRequest builds a request for an absolute http or https URL. A given field
@@ -50,6 +51,7 @@ func NewRequest(method string, u *url.URL, fields []Field, body []byte, keepAliv
 	r.head = head(method, u, fields, len(body), keepAlive)
 	r.whole = append(append(append([]byte(nil), r.head...), "\r\n"...), body...)
 	r.fields = headFields(method, u, fields, len(body))
+	r.h3 = h3Head(r.fields, "", len(body))
 	return r
 }
 

@@ -122,6 +122,9 @@ func (sh *shared) placeOf(remote string) *place {
 
 // openSession connects, and begins the protocol.
 func (c *Client) openSession(r *Request, a *Answer) (session, error) {
+	if c.opts.Protocol == HTTP3 {
+		return c.openH3(r, a)
+	}
 	conn, err := c.connect(r, a)
 	if err != nil {
 		return nil, err

@@ -41,5 +41,6 @@ func secure(p *plan.Plan) (*tls.Config, error) {
 	return config, nil
 }
 
-// alpn are the protocols' names in TLS (RFC 7301; RFC 9113, section 3.2).
-var alpn = [...]string{client.HTTP1: "http/1.1", client.HTTP2: "h2"}
+// alpn are the protocols' names in TLS (RFC 7301; RFC 9113, section 3.2; RFC 9114,
+// section 3.1).
+var alpn = [...]string{client.HTTP1: "http/1.1", client.HTTP2: "h2", client.HTTP3: "h3"}

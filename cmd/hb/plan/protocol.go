@@ -60,6 +60,9 @@ func CheckTargets(all []Target, p client.Protocol) error {
 		return nil
 	}
 	for _, t := range all {
+		if p == client.HTTP3 && t.URL.Scheme != "https" {
+			return fmt.Errorf("%s: HTTP/3 is for https only", t.URL)
+		}
 		for _, f := range t.Fields {
 			if slices.Contains(connectionFields, strings.ToLower(f.Name)) {
 				return fmt.Errorf("%s has no field %s; leave it out", p, f.Name)
