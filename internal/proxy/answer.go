@@ -19,8 +19,13 @@ func (x *exchange) await() bool {
 	x.conn.SetReadTimeout(x.answerWithin())
 	for {
 		if err := x.conn.Await(); err != nil {
-			if errors.Is(err, os.ErrDeadlineExceeded) && x.patient() {
-				continue
+			if errors.Is(err, os.ErrDeadlineExceeded) {
+				if x.tooLate() {
+					return false
+				}
+				if x.patient() {
+					continue
+				}
 			}
 			return x.noAnswer(err)
 		}
@@ -127,7 +132,16 @@ func (x *exchange) answerWithin() time.Duration {
 	if x.req.ExpectContinue {
 		return max(time.Duration(x.farm.Timeouts.Continue), 1) // 0: at once
 	}
-	return time.Duration(x.farm.Timeouts.FirstByte)
+	return x.firstByteWithin()
+}
+
+// firstByteWithin is how long a server that has the whole request may take.
+func (x *exchange) firstByteWithin() time.Duration {
+	d := time.Duration(x.farm.Timeouts.FirstByte)
+	if left := x.callLeft(); left > 0 {
+		d = min(d, left)
+	}
+	return d
 }
 
 // patient reports whether a time-out of the wait is not yet a failure: the
@@ -141,7 +155,7 @@ func (x *exchange) patient() bool {
 	default:
 		return false
 	}
-	x.conn.SetReadTimeout(time.Duration(x.farm.Timeouts.FirstByte))
+	x.conn.SetReadTimeout(x.firstByteWithin())
 	return true
 }
 

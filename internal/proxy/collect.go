@@ -65,7 +65,7 @@ func (x *exchange) collect() bool {
 		}
 		return true
 	}
-	if s.held != nil || x.body.Done() || !x.limited() {
+	if s.held != nil || x.body.Done() || x.call.is || !x.limited() {
 		return true
 	}
 	var body http1.Body // one that shares nothing with x.body, whose owner goes on to others

@@ -92,6 +92,9 @@ func (x *exchange) more() bool {
 		return x.fail(ofServer(errLongTrailers, ReadingResponse))
 	}
 	x.conn.SetReadTimeout(time.Duration(x.farm.Timeouts.Idle))
+	if x.call.is && x.permit.Out() { // a stream of messages may last for ever, and be silent
+		x.conn.OnSlow(slowAfter, (*slowClient)(x))
+	}
 	n, err := x.conn.Read(f.room())
 	if err == io.EOF {
 		if err = x.answer.End(); err == nil {

@@ -28,7 +28,8 @@ type exchange struct {
 	begun     bool          // body has been started: what is left of it is known
 	id        [idBytes]byte // X-Request-Id, if it is ours
 	reqID     []byte        // that, or a trusted client's
-	trusted   bool          // what the client says about others is believed
+	call      call
+	trusted   bool // what the client says about others is believed
 
 	// The way to a server.
 	way        *way   // what the route says
@@ -72,7 +73,7 @@ type exchange struct {
 	sent    int64 // content bytes to the client
 
 	accepts  string // Sec-WebSocket-Accept that the server must give, if we have made up the key
-	tunneled int64 // bytes from client to server, once the connection is a tunnel
+	tunneled int64  // bytes from client to server, once the connection is a tunnel
 }
 
 // times of an exchange, executor time in ns; 0: it did not come to that. Of
@@ -147,6 +148,7 @@ func (x *exchange) run() (keep bool) {
 func (x *exchange) accept() bool {
 	r := &x.req
 	x.identify()
+	x.call = readCall(r)
 	switch {
 	case x.s.listener.Redirect != "":
 		x.redirect()

@@ -58,6 +58,10 @@ func (x *exchange) refuse() {
 	if x.failure.Reason == segment.ClientTimeout || x.bodyLeft() {
 		x.close, x.linger = true, true
 	}
+	if x.call.is {
+		x.refuseCall()
+		return
+	}
 	contentType, page := x.page(status)
 	x.sendOwn(status, contentType, page)
 }

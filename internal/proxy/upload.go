@@ -79,7 +79,7 @@ func (u *upload) Run() {
 		u.conn.Abort(errUpload) // a server that has taken nothing for so long answers nothing either
 	case x.at.answered == 0:
 		x.at.requested = x.p.exec.Now()
-		u.conn.SetReadTimeout(time.Duration(x.farm.Timeouts.FirstByte))
+		u.conn.SetReadTimeout(x.firstByteWithin())
 	}
 	u.done.Set()
 }

@@ -166,6 +166,9 @@ func (x *exchange) patience(h *house) time.Duration {
 			d = said
 		}
 	}
+	if left := x.callLeft(); left > 0 && (d == 0 || left < d) {
+		d = left
+	}
 	return d
 }
 
