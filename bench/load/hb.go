@@ -55,13 +55,21 @@ func (j Job) hb(length time.Duration) []string {
 	}
 }
 
-// readHB reads the result of hb.
+// sessions is how hb names what is agreed upon.
+const sessions = "TLS 1.3, " + secure.Cipher + ", " + secure.Group
+
+// readHB reads the result of hb, and refuses what was not agreed upon: crypto/tls offers
+// every cipher of TLS 1.3.
 func readHB(said string) (Sample, error) {
 	var result struct {
-		Total struct {
+		Protocol string `json:"protocol"`
+		Total    struct {
 			Good     int64            `json:"good"`
 			Errors   int64            `json:"errors"`
 			Failures map[string]int64 `json:"failures"`
+			TLS      struct {
+				Sessions map[string]int64 `json:"sessions"`
+			} `json:"tls"`
 		} `json:"total"`
 	}
 	if err := json.NewDecoder(strings.NewReader(said)).Decode(&result); err != nil {
@@ -69,6 +77,10 @@ func readHB(said string) (Sample, error) {
 	}
 	if result.Total.Good == 0 && result.Total.Errors > 0 {
 		return Sample{}, fmt.Errorf("hb was given no good answer: %v", result.Total.Failures)
+	}
+	agreed := result.Total.TLS.Sessions
+	if result.Protocol != "HTTP/3" || len(agreed) != 1 || agreed[sessions] == 0 {
+		return Sample{}, fmt.Errorf("hb spoke %s by %v, not HTTP/3 by %q alone", result.Protocol, agreed, sessions)
 	}
 	return Sample{Requests: result.Total.Good, Errors: result.Total.Errors}, nil
 }

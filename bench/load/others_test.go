@@ -68,8 +68,10 @@ func TestReadHB(t *testing.T) {
 		errors int64
 		fault  string
 	}{
-		{`{"total": {"good": 100, "errors": 2, "failures": {"reset": 2}}}`, 100, 2, ""},
-		{`{"total": {"good": 0, "errors": 0}}`, 0, 0, ""},
+		{`{"protocol": "HTTP/3", "total": {"good": 100, "errors": 2, "failures": {"reset": 2}, "tls": {"sessions": {"` + sessions + `": 8}}}}`, 100, 2, ""},
+		{`{"protocol": "HTTP/2", "total": {"good": 100, "tls": {"sessions": {"` + sessions + `": 8}}}}`, 0, 0, "hb spoke HTTP/2"},
+		{`{"protocol": "HTTP/3", "total": {"good": 100, "tls": {"sessions": {"TLS 1.3, TLS_AES_256_GCM_SHA384, X25519": 8}}}}`, 0, 0, "AES_256"},
+		{`{"protocol": "HTTP/3", "total": {"good": 100, "tls": {"sessions": {"other": 1, "` + sessions + `": 7}}}}`, 0, 0, "alone"},
 		{`{"total": {"good": 0, "errors": 9, "failures": {"connect": 9}}}`, 0, 0, "connect:9"},
 		{`unknown flag`, 0, 0, "hb's result"},
 	} {

@@ -1,6 +1,6 @@
 // Package secure is what all workloads over TLS have in common: the protocols, the
 // certificates, and the one cipher and the one key exchange that every proxy and every
-// load generator is held to.
+// load generator is held to. A round with anything else fails.
 //
 // TLS_AES_128_GCM_SHA256 is what all of them would choose on a processor with AES.
 // X25519 is fixed because newer ones would choose the hybrid with ML-KEM-768, which

@@ -150,8 +150,8 @@ func (r *Rig) client(ctx context.Context, p secure.Protocol, hb string) error {
 		if r.Generator.HB, err = filepath.Abs(hb); err != nil {
 			return err
 		}
-		if _, err = os.Stat(r.Generator.HB); err != nil {
-			return fmt.Errorf("the load generator is not built (make build): %w", err)
+		if out, err := exec.CommandContext(ctx, r.Generator.HB, "--http3", "--version").CombinedOutput(); err != nil {
+			return fmt.Errorf("the load generator is not there, or does not speak it (make build): %w %s", err, out)
 		}
 	}
 	return nil
@@ -189,8 +189,8 @@ func (r *Rig) methodOverTLS() []string {
 		return nil
 	}
 	return []string{
-		fmt.Sprintf("TLS is 1.3 with %s and %s for all: every load generator offers nothing else, so that neither a stronger cipher nor the hybrid "+
-			"key exchange with ML-KEM-768 that newer proxies prefer is in the difference. The certificates are self-signed, one of each key for all "+
+		fmt.Sprintf("TLS is 1.3 with %s and %s for all, so that neither a stronger cipher nor the hybrid key exchange with ML-KEM-768 that newer "+
+			"proxies prefer is in the difference: a round with anything else fails. The certificates are self-signed, one of each key for all "+
 			"(%v); session tickets are sent as each proxy does by default.", secure.Cipher, secure.Group, slices.Sorted(maps.Keys(r.Certificates))),
 		"In W5 a connection is a handshake that both sides end without a request; resumed ones all begin with the ticket of one earlier connection. " +
 			"The load is OpenSSL's for HTTP/1.1 (bench/load/load.c), h2load for HTTP/2, hb for HTTP/3.",

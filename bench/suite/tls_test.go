@@ -120,7 +120,8 @@ func TestIdleTablesOverTLS(t *testing.T) {
 func TestSecure(t *testing.T) {
 	dir := t.TempDir()
 	refusing := filepath.Join(dir, "sluice")
-	if err := os.WriteFile(refusing, []byte("#!/bin/sh\necho listeners: not supported\nexit 1\n"), 0o755); err != nil {
+	script := "#!/bin/sh\n[ $1 = --http3 ] && exit 0\necho listeners: not supported\nexit 1\n"
+	if err := os.WriteFile(refusing, []byte(script), 0o755); err != nil {
 		t.Fatal(err)
 	}
 	found, err := peers.Find(t.Context(), []string{peers.Sluice}, peers.Tools{Sluice: refusing})
