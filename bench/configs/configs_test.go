@@ -119,13 +119,14 @@ func TestSluiceTLS(t *testing.T) {
 // ciphers for TLS 1.3, Sluice neither.
 func TestTLS(t *testing.T) {
 	cert := secure.Certificate{Cert: "/c.crt", Key: "/c.key", Both: "/c.pem"}
-	for name, c := range map[string]struct{ files, always, http2 string }{
-		"nginx.conf":  {"/c.crt /c.key", "TLSv1.3; X25519; TLS_AES_128_GCM_SHA256;", "http2 backlog"},
-		"haproxy.cfg": {"/c.pem", "ssl-min-ver TLSv1.3 ciphersuites TLS_AES_128_GCM_SHA256 curves X25519 alpn Proto https", "alpn h2,http/1.1"},
-		"Caddyfile":   {"/c.crt /c.key", "tls1.3 x25519 https://", "protocols h1 h2\n"},
-		"envoy.yaml":  {"/c.crt /c.key", "TLSv1_3 X25519", "[h2, http/1.1]"},
-		"sluice.yaml": {"/c.crt /c.key", "1.3 X25519", "[http1, http2]"},
+	for name, c := range map[string]struct{ files, always, http2, http3 string }{
+		"nginx.conf":  {"/c.crt /c.key", "TLSv1.3; X25519; TLS_AES_128_GCM_SHA256;", "http2 backlog", "quic reuseport;"},
+		"haproxy.cfg": {"/c.pem", "ssl-min-ver TLSv1.3 ciphersuites TLS_AES_128_GCM_SHA256 curves X25519 alpn Proto https", "alpn h2,http/1.1", "alpn h3"},
+		"Caddyfile":   {"/c.crt /c.key", "tls1.3 x25519 https://", "protocols h1 h2\n", "protocols h1 h2 h3\n"},
+		"envoy.yaml":  {"/c.crt /c.key", "TLSv1_3 X25519", "[h2, http/1.1]", "codec_type: HTTP3"},
+		"sluice.yaml": {"/c.crt /c.key", "1.3 X25519", "[http1, http2]", "[http1, http2, http3]"},
 	} {
+		three, _ := Render(name, Setup{Protocol: secure.HTTP3, Certificate: cert})
 		plain, _ := Render(name, Setup{})
 		one, _ := Render(name, Setup{Protocol: secure.HTTP1, Certificate: cert})
 		two, _ := Render(name, Setup{Protocol: secure.HTTP2, Certificate: cert})
@@ -136,6 +137,9 @@ func TestTLS(t *testing.T) {
 		}
 		if strings.Contains(strings.ToLower(string(plain)), "x25519") {
 			t.Errorf("%s speaks TLS without being asked", name)
+		}
+		if strings.Contains(string(two), c.http3) || !strings.Contains(string(three), c.http3) {
+			t.Errorf("%s: %q is not there for HTTP/3 alone", name, c.http3)
 		}
 		if strings.Contains(string(one), c.http2) || !strings.Contains(string(two), c.http2) {
 			t.Errorf("%s: %q is not there for HTTP/2 alone", name, c.http2)

@@ -34,7 +34,8 @@ type Peer struct {
 	Version string
 	Missing string
 
-	kind kind
+	kind    kind
+	noHTTP3 string // why it speaks no HTTP/3; empty: it does
 }
 
 // kind is how one sort of peer is run.
@@ -50,6 +51,7 @@ type kind struct {
 	check    func(config string) []string // arguments that make it judge a configuration; nil: it is not asked
 	noTLS    string                       // why it speaks no TLS; empty: it does
 	noHTTP3  string                       // why it speaks no HTTP/3; empty: it does
+	unless   []string                     // an argument, and what the program then says if it speaks HTTP/3 after all
 }
 
 // Tools is where the programs are that are not in the path.
@@ -73,11 +75,11 @@ var kinds = []kind{
 		args:  func(c string, _ Setup) []string { return []string{"run", "--config", c} },
 		check: func(c string) []string { return []string{"check", c} }},
 	{name: Nginx, template: "nginx.conf", find: inPath, version: []string{"-v"}, stop: syscall.SIGTERM,
-		noHTTP3: "Debian's 1.22 has none; 1.25 was the first",
-		args:    func(c string, s Setup) []string { return []string{"-p", s.Dir, "-c", c, "-e", "stderr"} }},
+		noHTTP3: "built without --with-http_v3_module", unless: []string{"-V", "--with-http_v3_module"},
+		args: func(c string, s Setup) []string { return []string{"-p", s.Dir, "-c", c, "-e", "stderr"} }},
 	{name: HAProxy, template: "haproxy.cfg", find: inPath, version: []string{"-v"}, stop: syscall.SIGTERM,
-		noHTTP3: "Debian's 2.6 is built without QUIC",
-		args:    func(c string, _ Setup) []string { return []string{"-db", "-q", "-f", c} }},
+		noHTTP3: "built without USE_QUIC", unless: []string{"-vv", " +QUIC "},
+		args: func(c string, _ Setup) []string { return []string{"-db", "-q", "-f", c} }},
 	{name: Envoy, template: "envoy.yaml", find: envoyBinary, version: []string{"--version"}, stop: syscall.SIGTERM,
 		args: func(c string, s Setup) []string {
 			return []string{"-c", c, "--concurrency", strconv.Itoa(s.Threads), "--use-dynamic-base-id", "-l", "error", "--disable-hot-restart"}
@@ -110,7 +112,7 @@ func (p Peer) Lacks(protocol secure.Protocol) string {
 	case p.kind.noTLS != "":
 		return p.kind.noTLS
 	case protocol == secure.HTTP3:
-		return p.kind.noHTTP3
+		return p.noHTTP3
 	}
 	return ""
 }
@@ -136,7 +138,7 @@ func Find(ctx context.Context, names []string, t Tools) ([]Peer, error) {
 		if err != nil {
 			p.Missing = err.Error()
 		} else {
-			p.Path, p.Version = path, k.tellVersion(ctx, path)
+			p.Path, p.Version, p.noHTTP3 = path, k.tellVersion(ctx, path), k.lacksHTTP3(ctx, path)
 		}
 		all = append(all, p)
 	}
@@ -150,6 +152,18 @@ func kindOf(name string) (kind, bool) {
 		}
 	}
 	return kind{}, false
+}
+
+// lacksHTTP3 says why a program speaks no HTTP/3, by what it tells of how it was built.
+func (k kind) lacksHTTP3(ctx context.Context, path string) string {
+	if k.unless == nil {
+		return k.noHTTP3
+	}
+	said, err := exec.CommandContext(ctx, path, k.unless[0]).CombinedOutput()
+	if err == nil && strings.Contains(string(said), k.unless[1]) {
+		return ""
+	}
+	return k.noHTTP3
 }
 
 var versionNumber = regexp.MustCompile(`\d+\.\d+(\.\d+)?([-+][0-9A-Za-z.+~-]+)?`)
