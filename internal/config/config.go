@@ -143,6 +143,7 @@ type ListenerTLS struct {
 type Certificate struct {
 	Cert string `yaml:"cert" json:"cert"` // the certificate, then those that lead to its root
 	Key  string `yaml:"key" json:"key"`   // the private key; empty: it stands in cert
+	OCSP string `yaml:"ocsp" json:"ocsp"` // auto: its authority is asked whether it is still good, if it says where; off; or a file with the answer, DER. Clients are shown it (RFC 6066 8)
 }
 
 // TLS is what the listeners with TLS have in common.
@@ -163,6 +164,12 @@ type ClientAuth struct {
 	Mode string `yaml:"mode" json:"mode"` // off | request: one that is shown must be good | require
 	CA   string `yaml:"ca" json:"ca"`     // file of the certificates, PEM, that sign those of clients
 }
+
+// Values of Certificate.OCSP that are no file.
+const (
+	OCSPAuto = "auto"
+	OCSPOff  = "off"
+)
 
 // Values of ClientAuth.Mode.
 const (

@@ -86,6 +86,8 @@ func (t *ListenerTLS) setDefaults() {
 	t.ClientAuth.Mode = ClientAuthOff
 }
 
+func (c *Certificate) setDefaults() { c.OCSP = OCSPAuto }
+
 func (s *Server) setDefaults() { s.Weight, s.Node = 100, "auto" }
 func (r *Route) setDefaults()  { r.Priority, r.Upgrades = defaultPriority, []string{"websocket"} }
 

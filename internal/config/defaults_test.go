@@ -185,7 +185,7 @@ func randomTLS(r *rand.Rand) *ListenerTLS {
 		return nil
 	}
 	t := &ListenerTLS{
-		Certificates: []Certificate{{pick("${x}", "null", "- a"), pick("true", "~", "'")}},
+		Certificates: []Certificate{{pick("${x}", "null", "- a"), pick("true", "~", "'"), pick("auto", "off", "null")}},
 		MinVersion:   pick("1.2", "1.3"), Curves: []string{pick(curveNames...)},
 		Handshake: minWait + Duration(r.Int64N(int64(maxHandshake-minWait))), Handshakes: r.IntN(maxConnections),
 		ClientAuth: ClientAuth{Mode: "off"}, HSTS: HSTS{MaxAge: Duration(r.Int64N(int64(maxAge)))},

@@ -88,6 +88,8 @@ func (k *checker) certificates(certificates []Certificate, at string) {
 		one := at + "[" + strconv.Itoa(i) + "]"
 		first, again := seen[Certificate{Cert: c.Cert, Key: c.Key}]
 		switch {
+		case c.OCSP == "":
+			k.add(one+".ocsp", "", problem{"neither auto, off nor a file", "leave the key out for auto"})
 		case c.Cert == "":
 			k.add(one+".cert", "", problem{"no file", "write {cert: site.crt, key: site.key}"})
 		case again:

@@ -32,7 +32,7 @@ func TestLayoutGolden(t *testing.T) {
 		{"Learned", learnStride, 128},
 		{"LineStats", lineStride, 64},
 		{"LoopStats", loopStride, 4288},
-		{"LoopStats.Duration", int(unsafe.Offsetof(l.Duration)), 656},
+		{"LoopStats.Duration", int(unsafe.Offsetof(l.Duration)), 664},
 		{"ServerStats", serverStride, 3712},
 		{"ServerStats.Response", int(unsafe.Offsetof(s.Response)), 88},
 		{"buckets", Buckets, 218},

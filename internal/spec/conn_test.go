@@ -95,7 +95,7 @@ func TestConversation(t *testing.T) {
 		{supervisor, worker, Message{Kind: KindSpec, Spec: &Spec{Version: Version, Generation: 7, Worker: 1, Node: -1, CPUs: []int{2, 3}, Pin: true, Loops: 2, Build: "v1"}}},
 		{worker, supervisor, Message{Kind: KindReady, Generation: 7}},
 		{supervisor, worker, Message{Kind: KindKeys, Generation: 7, Keys: &Keys{
-			Certificates: []Certificate{{"-----BEGIN\n+/=\n", "<key> & \u2028"}}, Listeners: []ListenerKeys{{}, {[]int{0}, "ca"}},
+			Certificates: []Certificate{{"-----BEGIN\n+/=\n", "<key> & \u2028", []byte{0, 255}}}, Listeners: []ListenerKeys{{}, {[]int{0}, "ca"}},
 		}}},
 		{supervisor, worker, Message{Kind: KindPing}},
 		{worker, supervisor, Message{Kind: KindPong}},

@@ -57,8 +57,9 @@ type Keys struct {
 
 // Certificate is a certificate with its key, in PEM.
 type Certificate struct {
-	Chain string `json:"chain"` // the certificate itself, then those that lead to its root
-	Key   string `json:"key"`
+	Chain  string `json:"chain"` // the certificate itself, then those that lead to its root
+	Key    string `json:"key"`
+	Staple []byte `json:"staple"` // its authority's word that it is good (OCSP, RFC 6960), DER; nil: none
 }
 
 // ListenerKeys are those of one listener; empty without TLS.

@@ -1,12 +1,17 @@
 package supervisor
 
 import (
+	"context"
+	"iter"
 	"log/slog"
 	"reflect"
+	"slices"
+	"sync"
 	"time"
 
 	"sluice/internal/config"
 	"sluice/internal/spec"
+	"sluice/internal/tlsterm/authority"
 	"sluice/internal/tlsterm/keyring"
 )
 
@@ -19,6 +24,7 @@ type keys struct {
 	tickets keyring.Tickets
 	renewAt time.Time // the next key of session tickets; zero: nobody needs one
 	fresh   *reread   // came during a reload, and waits for its end
+	staples authority.Staples
 
 	renewed uint64 // times that files which had changed were taken
 	refused uint64 // and were not, since something was wrong with them
@@ -30,6 +36,12 @@ type reread struct {
 	ring    *keyring.Ring
 	err     error
 }
+
+// stapleLook is how often it is looked whether an authority should be asked.
+const stapleLook = 10 * time.Second
+
+// stapled: authorities have said something new.
+type stapled struct{ staples authority.Staples }
 
 // readKeys reads the files that a configuration names, and makes sure that what is in
 // them can be given to a worker. A certificate that has expired is served, and told:
@@ -45,31 +57,52 @@ func readKeys(cfg *config.Config) (*keyring.Ring, error) {
 	return ring, spec.Fits(cfg, ring.Keys)
 }
 
-// watchKeys delivers what has changed in the files of the edition in force, until the
-// function that it returns is called. It has a goroutine of its own, as a file system may
-// take its time.
+// watchKeys delivers what changes about the certificates of the edition in force, until the
+// function that it returns is called. It has goroutines of its own, as a file system and an
+// authority may take their time.
 func (s *Supervisor) watchKeys() (end func()) {
-	over, ended := make(chan struct{}), make(chan struct{})
-	go func() {
-		defer close(ended)
-		tick := time.NewTicker(keysLook)
+	ctx, cancel := context.WithCancel(context.Background())
+	var running sync.WaitGroup
+	running.Go(func() { s.watchFiles(ctx) })
+	running.Go(func() { s.askAuthorities(ctx) })
+	return func() {
+		cancel()
+		running.Wait()
+	}
+}
+
+// watchFiles delivers certificates whose files have changed.
+func (s *Supervisor) watchFiles(ctx context.Context) {
+	var watcher keyring.Watcher
+	for range ticks(ctx, keysLook) {
+		if e := s.shown.Load().current; watcher.Changed(e.ring) {
+			ring, err := readKeys(e.config)
+			s.deliver(reread{e, ring, err})
+		}
+	}
+}
+
+// askAuthorities delivers what they say about certificates.
+func (s *Supervisor) askAuthorities(ctx context.Context) {
+	var stapler authority.Stapler
+	for now := range ticks(ctx, stapleLook) {
+		if staples, changed := stapler.Look(ctx, now, s.shown.Load().current.ring.Certs); changed {
+			s.deliver(stapled{staples})
+		}
+	}
+}
+
+// ticks yields the time, at once and then at each interval, until ctx ends.
+func ticks(ctx context.Context, interval time.Duration) iter.Seq[time.Time] {
+	return func(yield func(time.Time) bool) {
+		tick := time.NewTicker(interval)
 		defer tick.Stop()
-		var watcher keyring.Watcher
-		for {
+		for ctx.Err() == nil && yield(time.Now()) {
 			select {
-			case <-over:
-				return
+			case <-ctx.Done():
 			case <-tick.C:
 			}
-			if e := s.shown.Load().current; watcher.Changed(e.ring) {
-				ring, err := readKeys(e.config)
-				s.deliver(reread{e, ring, err})
-			}
 		}
-	}()
-	return func() {
-		close(over)
-		<-ended
 	}
 }
 
@@ -119,7 +152,22 @@ func (s *Supervisor) compose(e *edition) {
 	if e.ring.Keys == nil {
 		return
 	}
+	now := time.Now()
 	whole := *e.ring.Keys
-	whole.Tickets, s.keys.renewAt = s.keys.tickets.Keys(time.Now(), e.ring, time.Duration(e.config.TLS.Tickets.Rotate))
+	whole.Tickets, s.keys.renewAt = s.keys.tickets.Keys(now, e.ring, time.Duration(e.config.TLS.Tickets.Rotate))
+	whole.Certificates = slices.Clone(whole.Certificates)
+	for i, c := range e.ring.Certs {
+		staple := c.Staple
+		if staple == nil {
+			staple = s.keys.staples[authority.FingerprintOf(c)]
+		}
+		if staple == nil || !now.Before(staple.Until) {
+			continue // clients take an old word for worse than none
+		}
+		whole.Certificates[i].Staple = staple.DER
+		if staple.Until.Before(s.keys.renewAt) {
+			s.keys.renewAt = staple.Until
+		}
+	}
 	e.keys = &whole
 }

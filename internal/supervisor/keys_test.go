@@ -9,9 +9,13 @@ import (
 	"testing"
 	"time"
 
+	"golang.org/x/crypto/ocsp"
+
 	"sluice/internal/config"
 	"sluice/internal/spec"
 	"sluice/internal/testkit"
+	"sluice/internal/tlsterm/authority"
+	"sluice/internal/tlsterm/keyring"
 )
 
 // shop is a directory of certificates that change.
@@ -222,4 +226,51 @@ func TestFaultyCertificates(t *testing.T) {
 	if _, err := readKeys(files.config("none")); err == nil {
 		t.Error("no fault")
 	}
+}
+
+// What an authority said is shown as long as it holds, be it of a file or of the authority
+// itself.
+func TestStaplesEnd(t *testing.T) {
+	files := newShop(t)
+	issued := files.put("a")
+	files.write("a", append(issued.Both(), files.root.PEM()...))
+	second := files.put("b")
+	play(t, 1, func(st *stage) {
+		word := func(of testkit.Issued, life time.Duration) []byte {
+			return files.root.Word(of, ocsp.Good, time.Now(), time.Now().Add(life))
+		}
+		files.write("a.ocsp", word(issued, time.Hour))
+		cfg := files.config("a", "b")
+		cfg.TLS.Tickets.Rotate = config.Duration(24 * time.Hour)
+		cfg.Listeners[0].TLS.Certificates[0].OCSP = filepath.Join(files.dir, "a.ocsp")
+		st.renewConfig(cfg)
+		keys := keep(st)
+		st.run()
+		shown := func() (has [2]bool) {
+			for i, c := range keys(0).Certificates {
+				has[i] = c.Staple != nil
+			}
+			return has
+		}
+		look := func(when string, want [2]bool) {
+			st.Helper()
+			if got := shown(); got != want {
+				st.Errorf("%s: %v, want %v", when, got, want)
+			}
+		}
+		look("at the start", [2]bool{true, false})
+		parsed, err := keyring.ParseStaple(word(second, 2*time.Hour), second.Leaf, files.root.Cert())
+		if err != nil {
+			st.Fatal(err)
+		}
+		name := authority.FingerprintOf(keyring.Cert{Leaf: second.Leaf})
+		st.s.deliver(stapled{authority.Staples{name: parsed}})
+		st.after(time.Hour - time.Second)
+		look("within the hour", [2]bool{true, true})
+		st.after(time.Second)
+		look("after an hour", [2]bool{false, true})
+		st.after(time.Hour)
+		look("after two", [2]bool{false, false})
+		st.forget()
+	})
 }

@@ -96,8 +96,8 @@ const (
 	stopping // everything is closed
 )
 
-// event is something that happened: exited, heard, signalled, asked, loaded, reread
-// or cancelled.
+// event is something that happened: exited, heard, signalled, asked, loaded, reread,
+// stapled or cancelled.
 type event any
 
 // cancelled: the context of Run has ended.
@@ -266,6 +266,9 @@ func (s *Supervisor) handle(e event) {
 		s.take(e)
 	case reread:
 		s.renew(e)
+	case stapled:
+		s.keys.staples = e.staples
+		s.refresh()
 	case cancelled:
 		s.stop()
 	}

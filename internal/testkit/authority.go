@@ -17,6 +17,8 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"golang.org/x/crypto/ocsp"
 )
 
 // Authority signs certificates. One that a test makes is trusted by nobody else.
@@ -160,4 +162,17 @@ func WriteFile(t testing.TB, dir, name string, content []byte) string {
 		t.Fatal(err)
 	}
 	return path
+}
+
+// Word is what the authority says of a certificate (OCSP), from one moment until another.
+// status is one of golang.org/x/crypto/ocsp: 0 good, 1 revoked, 2 unknown.
+func (a *Authority) Word(i Issued, status int, from, until time.Time) []byte {
+	a.t.Helper()
+	der, err := ocsp.CreateResponse(a.cert, a.cert, ocsp.Response{
+		Status: status, SerialNumber: i.Leaf.SerialNumber, ThisUpdate: from, NextUpdate: until, RevokedAt: from,
+	}, a.key)
+	if err != nil {
+		a.t.Fatal(err)
+	}
+	return der
 }

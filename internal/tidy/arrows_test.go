@@ -32,7 +32,7 @@ var arrows = []row{
 	{"cmd/hb/frame", nil, "frames as bytes: no connection, no state"},
 
 	{"internal/demo", to("affinity", "config", "placement", "topology"), "app workers on their nodes, and a configuration for them"},
-	{"internal/supervisor", to("admin", "admission/limit", "admission/regulator", "affinity", "config", "homes", "placement", "segment", "spec", "tlsterm/keyring", "topology"), "processes and sockets: no traffic"},
+	{"internal/supervisor", to("admin", "admission/limit", "admission/regulator", "affinity", "config", "homes", "placement", "segment", "spec", "tlsterm/authority", "tlsterm/keyring", "topology"), "processes and sockets: no traffic"},
 	{"internal/admin", to("config", "process", "segment", "spec"), "what an operator sees: reads the segment, knows no worker"},
 
 	{"internal/worker", to("accesslog", "admission", "affinity", "affinity/spread", "config", "proxy", "proxyproto", "reactor", "segment", "spec", "tlsconn", "tlsterm", "upstream"), "the only one that knows all of traffic"},
@@ -64,6 +64,7 @@ var arrows = []row{
 	{"internal/topology", nil, "reads the machine"},
 	{"internal/topology/shape", nil, "draws machines for tests"},
 	{"internal/tlsterm", to("config", "spec"), "how TLS ends: told everything, no file, no connection"},
+	{"internal/tlsterm/authority", to("tlsterm/keyring"), "asks who signs certificates: HTTP outwards, meets no client"},
 	{"internal/tlsterm/keyring", to("config", "spec"), "the supervisor's side of TLS: reads files, meets no client"},
 	{"internal/spec", to("config"), "what crosses from supervisor to worker"},
 	{"internal/segment", nil, "what both share"},

@@ -19,6 +19,7 @@ type permit struct {
 // needs a reason that is worth its upkeep; the commit that adds it says so.
 var dependencies = map[string]permit{
 	"golang.org/x/sys":                        {"system calls and constants that package syscall is frozen without", nil},
+	"golang.org/x/crypto":                     {"what authorities of certificates are asked by: OCSP and ACME", to("tlsterm", "testkit")},
 	"golang.org/x/net":                        {"another's HTTP/2, which ours is compared with; HPACK for the load generator", []string{"cmd/hb"}},
 	"go.yaml.in/yaml/v3":                      {"YAML nodes that know their line, for faults that say where", to("config")},
 	"github.com/spf13/cobra":                  {"commands, flags and help as users know them", []string{"cmd/sluice", "cmd/hb"}},
@@ -31,7 +32,7 @@ var dependencies = map[string]permit{
 
 // confined are packages of the standard library with a place of their own.
 var confined = map[string]permit{
-	"net/http": {"traffic goes through our own codec; net/http serves the admin, the demo and the benches", []string{"internal/admin", "internal/demo", "cmd/sluice", "bench"}},
+	"net/http": {"traffic goes through our own codec; net/http serves the admin, the demo and the benches, and asks authorities of certificates", []string{"internal/admin", "internal/demo", "internal/tlsterm/authority", "cmd/sluice", "bench"}},
 }
 
 // dependencyRule holds imports from outside against the table, and the table

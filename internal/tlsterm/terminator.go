@@ -63,6 +63,7 @@ func parse(certificates []spec.Certificate) ([]*tls.Certificate, error) {
 		if err != nil {
 			return nil, fmt.Errorf("certificate %d: %w", i, err)
 		}
+		pair.OCSPStaple = c.Staple
 		pairs = append(pairs, &pair)
 	}
 	return pairs, nil

@@ -304,3 +304,20 @@ func TestFaultyKeys(t *testing.T) {
 		}
 	}
 }
+
+// A client that asks whether the certificate is good is shown what has come with it.
+func TestStaple(t *testing.T) {
+	a := testkit.NewAuthority(t, "root")
+	one, two := a.Issue(testkit.Wish{Names: []string{"one.example"}}), a.Issue(testkit.Wish{Names: []string{"two.example"}})
+	keys := keysOf(one, two)
+	keys.Certificates[1].Staple = []byte("good")
+	server := newOne(t, listenerOf(t, nil), keys).Config()
+	for name, want := range map[string]string{"one.example": "", "two.example": "good"} {
+		for _, version := range []uint16{tls.VersionTLS12, tls.VersionTLS13} {
+			_, got, err := shake(t, server, &tls.Config{ServerName: name, RootCAs: a.Pool(), MaxVersion: version})
+			if err != nil || string(got.OCSPResponse) != want {
+				t.Errorf("%s: %q, %v", name, got.OCSPResponse, err)
+			}
+		}
+	}
+}

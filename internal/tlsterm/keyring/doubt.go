@@ -29,6 +29,12 @@ func (r *Ring) Doubts(now time.Time) []Doubt {
 		case now.Before(c.Leaf.NotBefore):
 			doubt.Rule, doubt.Grave = "is not valid before "+day(c.Leaf.NotBefore), true
 			doubt.Cure = "look at the clock of this machine"
+		case c.Staple != nil && !c.Staple.Until.After(now):
+			doubt.Rule = "the word of its authority (ocsp) was good until " + day(c.Staple.Until) + ", and is not shown any more"
+			doubt.Cure = "ask the authority again, or write ocsp: auto"
+		case c.Ask && c.Issuer == nil:
+			doubt.Rule = "its authority cannot be asked whether it is good, since the file does not hold the authority's certificate"
+			doubt.Cure = "add that after the first, or write ocsp: off"
 		case left < soon:
 			doubt.Rule = "expires soon, on " + day(c.Leaf.NotAfter)
 		case len(c.Leaf.DNSNames)+len(c.Leaf.IPAddresses) == 0:

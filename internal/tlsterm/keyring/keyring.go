@@ -6,6 +6,7 @@
 //	doubt.go     what is wrong with certificates that can be served
 //	watch.go     when files have changed
 //	tickets.go   the keys of session tickets
+//	staple.go    an authority's word that a certificate is good
 package keyring
 
 import (
@@ -34,6 +35,10 @@ type Cert struct {
 	Path string // in the configuration, of the first that names it: listeners[0].tls.certificates[1]
 	File string
 	Leaf *x509.Certificate
+
+	Issuer *x509.Certificate // who signed it; nil if the file does not tell
+	Ask    bool              // the authority is to be asked whether it is good
+	Staple *Staple           // its word, of a file; nil: none
 }
 
 // Read reads every file that cfg names. Its error is config.Faults, all at once. What
@@ -120,8 +125,12 @@ func (r *reader) certificate(c config.Certificate, at string) int {
 	if leaf == nil {
 		return -1
 	}
+	cert := Cert{Path: at, File: c.Cert, Leaf: leaf, Issuer: issuerIn(pair.Chain, leaf), Ask: c.OCSP == config.OCSPAuto && len(leaf.OCSPServer) > 0}
+	if c.OCSP != config.OCSPAuto && c.OCSP != config.OCSPOff && c.OCSP != "" {
+		cert.Staple = r.staple(c.OCSP, at+".ocsp", cert)
+	}
 	r.certificates = append(r.certificates, pair)
-	r.ring.Certs = append(r.ring.Certs, Cert{Path: at, File: c.Cert, Leaf: leaf})
+	r.ring.Certs = append(r.ring.Certs, cert)
 	return len(r.certificates) - 1
 }
 
