@@ -128,7 +128,7 @@ func (r *Rig) Secure(ctx context.Context, names []string, hb string) error {
 			return fmt.Errorf("%s is %s: %w", name, p.Words(), err)
 		}
 		if err := r.check(ctx, p); err != nil {
-			return fmt.Errorf("%w\nwithout it: choose workloads with -w, or who takes part with -peers", err)
+			return fmt.Errorf("%s: %w\n-w runs other workloads, and -peers lets others take part", name, err)
 		}
 	}
 	return nil

@@ -143,7 +143,7 @@ func TestSecure(t *testing.T) {
 	}{
 		{[]string{"W1", "W9"}, found, "", nil},
 		{[]string{"W1", "W3"}, nil, "", nil},
-		{[]string{"W1", "W3"}, found, "", []string{"HTTP/2 over TLS", "listeners: not supported", "-w"}},
+		{[]string{"W1", "W3"}, found, "", []string{"W3: sluice refuses its configuration for HTTP/2 over TLS", "listeners: not supported", "-w"}},
 		{[]string{"W4"}, nil, dir + "/none", []string{"W4 is HTTP/3", "make build"}},
 		{[]string{"W4"}, found, refusing, []string{"refuses its configuration for HTTP/3"}},
 	} {
