@@ -311,7 +311,7 @@ func (s series) silent(whole shape.Shape) []string {
 		add("a curve: with %s there is no third point that could bend it", shape.Count(len(steps), "step"))
 	}
 	for _, m := range s {
-		if m.twin == "" && m.layout.Shared {
+		if m.twin == "" && m.layout.Shared && m.steering == "" {
 			add("requests/s with %s: load generator and backend run on the same ones, so it is no throughput of Sluice's; the CPU time per request is what counts", shape.Count(len(m.cpus), "CPU"))
 			break
 		}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 	"syscall"
 	"testing"
 
@@ -96,6 +97,16 @@ func TestGuestOfTwoNodes(t *testing.T) {
 		v := s.visitAll()
 		v.expect(func(from, at int) bool { return at == from })
 		v.leave()
+	})
+	s.part("a CPU that comes is named by a reload", func(s *guested) {
+		s.g.Plug(off, true)
+		if r := s.g.Run(guest.Command{Path: "/sluice", Args: []string{"reload", "--admin", "unix:" + guestAdmin}}); r.Code != 0 {
+			s.t.Errorf("reload: %+v", r)
+		}
+		if said := s.process.Stderr(); !strings.Contains(said, "have no loop") || !strings.Contains(said, "cpus=3\n") {
+			s.t.Errorf("Sluice said\n%s", said)
+		}
+		s.g.Plug(off, false)
 	})
 	s.part("a CPU goes and comes", func(s *guested) {
 		pid, _ := s.workerOn(1)

@@ -7,7 +7,7 @@
 //	cpio.go      the file system that the kernel starts with
 //	guest.go     a running guest: files, control groups
 //	process.go   programs in it
-//	numa.go      where the kernel says that threads and pages are
+//	numa.go      where the kernel says that threads and pages are, and what CPU time they used
 //	sockets.go   which process has which connection, as the kernel says
 //	epoll.go     which thread waits for which connection
 //	agent/       the program in the guest that does all that

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"sluice/internal/testkit"
 )
@@ -113,6 +114,19 @@ func TestParseStat(t *testing.T) {
 	for _, text := range []string{"", "12 (a", "12 (a)", "12 (a) S", "x (a) S 3", "12 (a) S x"} {
 		if _, _, _, err := parseStat(text); err == nil {
 			t.Errorf("%q is read", text)
+		}
+	}
+}
+
+func TestCPUTime(t *testing.T) {
+	t.Parallel()
+	used, err := cpuTime("12 (a) b (c) S 3 12 12 0 -1 4194560 7 0 0 0 150 25 0 0 20 0 1 0 9 1 2")
+	if used != 1750*time.Millisecond || err != nil {
+		t.Error(used, err)
+	}
+	for _, text := range []string{"", "12 (a) S 3 12 12 0", "12 (a) S 3 12 12 0 -1 1 7 0 0 0 x 25 0"} {
+		if got, err := cpuTime(text); err == nil {
+			t.Errorf("%q is read as %v", text, got)
 		}
 	}
 }

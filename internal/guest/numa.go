@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 )
 
 // Node is what the kernel says of a node (/sys/devices/system/node/nodeN).
@@ -109,6 +110,31 @@ func parseStat(text string) (pid int, state string, parent int, err error) {
 		parent, err = strconv.Atoi(fields[1])
 	}
 	return pid, fields[0], parent, err
+}
+
+// CPUTime is what a process has used of its CPUs so far, in the kernel's steps of
+// 10 ms.
+func (g *Guest) CPUTime(pid int) time.Duration {
+	g.t.Helper()
+	used, err := cpuTime(g.Read(fmt.Sprintf("/proc/%d/stat", pid)))
+	if err != nil {
+		g.t.Fatal(err)
+	}
+	return used
+}
+
+// cpuTime reads fields 14 and 15 of /proc/PID/stat, user and system time.
+func cpuTime(text string) (time.Duration, error) {
+	const tick = 10 * time.Millisecond // USER_HZ on amd64
+	var user, system int64
+	fields := strings.Fields(text[strings.LastIndexByte(text, ')')+1:])
+	if len(fields) < 13 {
+		return 0, fmt.Errorf("%q is no line of /proc/PID/stat", text)
+	}
+	if _, err := fmt.Sscan(fields[11]+" "+fields[12], &user, &system); err != nil {
+		return 0, fmt.Errorf("the CPU time in %q: %w", text, err)
+	}
+	return time.Duration(user+system) * tick, nil
 }
 
 // Threads are the CPUs that each thread of a process may run on, by thread id.

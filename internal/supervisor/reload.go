@@ -4,10 +4,13 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"time"
 
 	"sluice/internal/config"
+	"sluice/internal/placement"
 	"sluice/internal/tlsterm/keyring"
+	"sluice/internal/topology"
 )
 
 // changeLimit bounds a reload from the moment that the workers are told, with a
@@ -79,7 +82,41 @@ func (s *Supervisor) load() {
 	if l.config, l.err = s.options.Load(); l.err == nil {
 		l.ring, l.err = readKeys(l.config)
 	}
+	if l.err == nil {
+		s.noteIdle(l.config.Workers)
+	}
 	s.deliver(l)
+}
+
+// noteIdle logs the CPUs that were off when Sluice started and are on now, if a start
+// would put loops there. A reload does not: loops, their sockets and their places in
+// the segment are made once.
+func (s *Supervisor) noteIdle(w config.Workers) {
+	machine, err := topology.Read(s.options.Root)
+	if err != nil {
+		return // nothing is known, and nothing was asked
+	}
+	wishes := Wishes(w)
+	wishes.Allowed = topology.Allowed()
+	if plan, err := placement.Plan(machine, wishes); err == nil {
+		if idle := unused(plan.Workers, placesOf(s.members)); len(idle) > 0 {
+			slog.Warn("these CPUs have no loop, as they were off or not ours when Sluice started; a restart gives them one", "cpus", topology.FormatCPUs(idle))
+		}
+	}
+}
+
+// unused are the CPUs that workers would have and do not, ascending.
+func unused(planned, placed []placement.Worker) []int {
+	var cpus []int
+	for _, w := range planned {
+		for _, cpu := range w.CPUs {
+			if !slices.ContainsFunc(placed, func(p placement.Worker) bool { return slices.Contains(p.CPUs, cpu) }) {
+				cpus = append(cpus, cpu)
+			}
+		}
+	}
+	slices.Sort(cpus)
+	return cpus
 }
 
 // take prepares the configuration that was read and sends it to the workers.

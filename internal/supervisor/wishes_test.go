@@ -1,6 +1,7 @@
 package supervisor
 
 import (
+	"fmt"
 	"math/rand/v2"
 	"reflect"
 	"strconv"
@@ -59,6 +60,22 @@ func TestConfigIsNoMoreLenient(t *testing.T) {
 		w := config.Default().Workers
 		if w.Per = per; valid(w) != want {
 			t.Errorf("workers.per %s: valid is %t, want %t", per, !want, want)
+		}
+	}
+}
+
+func TestUnused(t *testing.T) {
+	placed := []placement.Worker{on(0, 0, 1), on(1, 4)}
+	for _, c := range []struct {
+		planned []placement.Worker
+		want    string
+	}{
+		{placed, "[]"},
+		{[]placement.Worker{on(0, 0), on(1, 4)}, "[]"},
+		{[]placement.Worker{on(1, 4, 5), on(0, 0, 1, 3)}, "[3 5]"},
+	} {
+		if got := fmt.Sprint(unused(c.planned, placed)); got != c.want {
+			t.Errorf("%v: %s, want %s", c.planned, got, c.want)
 		}
 	}
 }
