@@ -96,24 +96,24 @@ func (s *Supervisor) noteIdle(w config.Workers) {
 	if err != nil {
 		return // nothing is known, and nothing was asked
 	}
-	wishes := Wishes(w)
-	wishes.Allowed = topology.Allowed()
-	if plan, err := placement.Plan(machine, wishes); err == nil {
-		if idle := unused(plan.Workers, placesOf(s.members)); len(idle) > 0 {
-			slog.Warn("these CPUs have no loop, as they were off or not ours when Sluice started; a restart gives them one", "cpus", topology.FormatCPUs(idle))
-		}
+	if idle := s.idle(machine, w); len(idle) > 0 {
+		slog.Warn("these CPUs have no loop, as they were off when Sluice started; a restart gives them one", "cpus", topology.FormatCPUs(idle))
 	}
 }
 
-// unused are the CPUs that workers would have and do not, ascending.
-func unused(planned, placed []placement.Worker) []int {
+// idle are those CPUs, ascending. Our own affinity says nothing of them: threads whose
+// CPUs were set while others were off (package affinity) are kept from these.
+func (s *Supervisor) idle(machine *topology.Machine, w config.Workers) []int {
+	machine.Affinity.CPUs = nil
+	plan, err := placement.Plan(machine, Wishes(w))
+	if err != nil {
+		return nil
+	}
 	var cpus []int
-	for _, w := range planned {
-		for _, cpu := range w.CPUs {
-			if !slices.ContainsFunc(placed, func(p placement.Worker) bool { return slices.Contains(p.CPUs, cpu) }) {
-				cpus = append(cpus, cpu)
-			}
-		}
+	for _, worker := range plan.Workers {
+		cpus = append(cpus, slices.DeleteFunc(slices.Clone(worker.CPUs), func(cpu int) bool {
+			return slices.ContainsFunc(s.nodes, func(n topology.Node) bool { return slices.Contains(n.CPUs, cpu) })
+		})...)
 	}
 	slices.Sort(cpus)
 	return cpus

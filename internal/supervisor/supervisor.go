@@ -61,6 +61,7 @@ type Supervisor struct {
 	options Options          // immutable
 	started time.Time        // immutable
 	shared  *segment.Segment // immutable
+	nodes   []topology.Node  // immutable: of the machine at the start
 	level   *slog.LevelVar   // of the supervisor's log
 	bells   bells            // immutable
 	launch  func(*member, *segment.Segment, func(event)) (*process, error)
@@ -133,7 +134,7 @@ func assemble(o Options, cfg *config.Config, workers []placement.Worker, nodes [
 		return nil, err
 	}
 	s := &Supervisor{
-		options: o, started: time.Now(), level: level, launch: launch,
+		options: o, started: time.Now(), nodes: nodes, level: level, launch: launch,
 		events: make(chan event), over: make(chan struct{}), generation: 1,
 	}
 	if s.shared, err = segment.Create(shapeFor(workers, cfg)); err != nil {

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"reflect"
+	"slices"
 	"strconv"
 	"testing"
 
@@ -64,18 +65,27 @@ func TestConfigIsNoMoreLenient(t *testing.T) {
 	}
 }
 
-func TestUnused(t *testing.T) {
-	placed := []placement.Worker{on(0, 0, 1), on(1, 4)}
+// CPUs that came after the start, and that the configuration has workers use.
+func TestIdle(t *testing.T) {
+	s := &Supervisor{nodes: []topology.Node{{ID: 0, CPUs: []int{0, 1}}, {ID: 1, CPUs: []int{4}}}}
+	now := func(first, second []int) *topology.Machine {
+		m := &topology.Machine{Nodes: []topology.Node{{ID: 0, CPUs: first, HasMemory: true}, {ID: 1, CPUs: second, HasMemory: true}}}
+		m.Online, m.Affinity.CPUs = slices.Concat(first, second), []int{0, 1, 4}
+		return m
+	}
 	for _, c := range []struct {
-		planned []placement.Worker
+		machine *topology.Machine
+		only    string
 		want    string
 	}{
-		{placed, "[]"},
-		{[]placement.Worker{on(0, 0), on(1, 4)}, "[]"},
-		{[]placement.Worker{on(1, 4, 5), on(0, 0, 1, 3)}, "[3 5]"},
+		{now([]int{0, 1}, []int{4}), "", "[]"},
+		{now([]int{0}, []int{4}), "", "[]"},
+		{now([]int{0, 1, 3}, []int{4, 5}), "", "[3 5]"},
+		{now([]int{0, 1, 3}, []int{4, 5}), "0-4", "[3]"},
 	} {
-		if got := fmt.Sprint(unused(c.planned, placed)); got != c.want {
-			t.Errorf("%v: %s, want %s", c.planned, got, c.want)
+		w := config.Workers{Per: "node", Affinity: "hard", Memory: "prefer", CPUs: c.only}
+		if got := fmt.Sprint(s.idle(c.machine, w)); got != c.want {
+			t.Errorf("%v, cpus %q: %s, want %s", c.machine, c.only, got, c.want)
 		}
 	}
 }
