@@ -34,17 +34,30 @@ import (
 // Each line that begins with ! is a task of its own, and may wait. Frames are made
 // and taken apart by golang.org/x/net.
 
-// play is a connection under test, a client and an owner.
-type play struct {
-	t       *testing.T
-	m       *sim
-	wire    *simWire
-	server  *Server
-	conn    *Conn
+// scribe makes the bytes of frames.
+type scribe struct {
+	t       testing.TB
 	framer  *xhttp2.Framer
 	encoded bytes.Buffer // what framer writes
 	block   bytes.Buffer
 	encoder *xhpack.Encoder
+}
+
+func newScribe(t testing.TB) *scribe {
+	p := &scribe{t: t}
+	p.framer = xhttp2.NewFramer(&p.encoded, nil)
+	p.framer.AllowIllegalWrites = true
+	p.encoder = xhpack.NewEncoder(&p.block)
+	return p
+}
+
+// play is a connection under test, a client and an owner.
+type play struct {
+	*scribe
+	m       *sim
+	wire    *simWire
+	server  *Server
+	conn    *Conn
 	decoder *xhpack.Decoder
 	events  []string
 	streams map[uint32]*Stream
@@ -64,11 +77,8 @@ func playConfig(count func(Class)) Config {
 }
 
 func newPlay(t *testing.T, adjust func(*Config)) *play {
-	p := &play{t: t, m: newSim(), streams: map[uint32]*Stream{}}
+	p := &play{scribe: newScribe(t), m: newSim(), streams: map[uint32]*Stream{}}
 	p.wire = p.m.newWire()
-	p.framer = xhttp2.NewFramer(&p.encoded, nil)
-	p.framer.AllowIllegalWrites = true
-	p.encoder = xhpack.NewEncoder(&p.block)
 	p.decoder = xhpack.NewDecoder(4096, nil)
 	cfg := playConfig(func(c Class) { p.counts[c]++ })
 	adjust(&cfg)
@@ -206,7 +216,7 @@ func (p *play) words(h frameHead, payload []byte) string {
 }
 
 // frame makes the bytes of a frame that the client sends.
-func (p *play) frame(line string) []byte {
+func (p *scribe) frame(line string) []byte {
 	w := words(line)
 	p.encoded.Reset()
 	p.block.Reset()
@@ -274,7 +284,7 @@ func (p *play) frame(line string) []byte {
 }
 
 // parts reads flags and content of DATA.
-func (p *play) parts(w []string) (flags xhttp2.Flags, pad int, content []byte) {
+func (p *scribe) parts(w []string) (flags xhttp2.Flags, pad int, content []byte) {
 	pad = -1
 	for _, s := range w {
 		switch {
@@ -297,7 +307,7 @@ func (p *play) parts(w []string) (flags xhttp2.Flags, pad int, content []byte) {
 }
 
 // section writes HEADERS or CONTINUATION.
-func (p *play) section(kind string, id uint32, w []string) {
+func (p *scribe) section(kind string, id uint32, w []string) {
 	param := xhttp2.HeadersFrameParam{StreamID: id, EndHeaders: true}
 	for _, s := range w {
 		switch {
