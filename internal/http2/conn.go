@@ -33,6 +33,24 @@ type Config struct {
 	Count func(Class) // told of each abuse that was stopped
 }
 
+// whole is cfg with what must not be left out.
+func (cfg Config) whole() Config {
+	if cfg.Count == nil {
+		cfg.Count = func(Class) {}
+	}
+	cfg.ConnWindow = max(cfg.ConnWindow, firstWindow)
+	return cfg
+}
+
+// beyond is how many times the limit of a head is read to its end, so that it can
+// be answered with 431; what is longer ends the connection.
+const beyond = 4
+
+// sections are the limits of field sections.
+func (cfg Config) sections() hpack.Limits {
+	return hpack.Limits{Table: hpack.InitialTable, List: cfg.Head, Fields: cfg.Fields, Beyond: beyond * cfg.Head}
+}
+
 // Owner is who has a connection served.
 type Owner interface {
 	// Accept takes a request. It runs in the task that reads frames and must not
@@ -53,6 +71,10 @@ type side interface {
 	settingOf(s setting) *Fault
 	// leaving is told of the peer's GOAWAY.
 	leaving(last uint32)
+	// left is told that a stream has gone.
+	left()
+	// isReset takes the peer's RST_STREAM.
+	isReset(s *stream, code Code) *Fault
 	ended()
 }
 
@@ -86,7 +108,9 @@ type conn struct {
 	partBy    int64 // the peer has had time to learn that we go away
 	streamsBy int64 // a stream without a task has a deadline then, or had one
 
+	asks    bool // it is a client's: streams are begun here
 	parting partState
+	parted  bool  // GOAWAY has said so
 	over    bool  // no frame is read any more
 	gone    bool  // the wire is closed
 	why     error // what streams are told
@@ -245,7 +269,7 @@ func (c *conn) fail(f *Fault) {
 	if c.over {
 		return
 	}
-	c.out.b = appendGoAway(c.out.make(), c.last, f.Code, f.Rule)
+	c.goAway(f.Code, f.Rule)
 	c.wire.SetWriteTimeout(c.cfg.Parting)
 	c.finish(f)
 }
@@ -255,10 +279,21 @@ func (c *conn) leave() {
 	if c.over {
 		return
 	}
-	if c.parting != leaving {
-		c.out.b = appendGoAway(c.out.make(), c.last, NoError, "")
+	if !c.parted {
+		c.goAway(NoError, "")
 	}
 	c.finish(net.ErrClosed)
+}
+
+// goAway tells the peer that none of its streams is looked at beyond the last.
+func (c *conn) goAway(code Code, why string) {
+	last := c.last
+	if c.asks {
+		last = 0 // those are ours
+	}
+	c.parted = true
+	c.out.b = appendGoAway(c.out.make(), last, code, why)
+	c.out.soon()
 }
 
 // finish has what is gathered sent, then the wire closed.
@@ -317,8 +352,7 @@ func (c *conn) part() {
 		return
 	}
 	c.parting = leaving
-	c.out.b = appendGoAway(c.out.make(), c.last, NoError, "")
-	c.out.soon()
+	c.goAway(NoError, "")
 	c.emptied()
 }
 

@@ -11,9 +11,12 @@
 //	queue.go     content that has come and was not read yet
 //	send.go      content that goes out: windows, turns, the one flush per turn
 //	priority.go  whose turn it is (RFC 9218)
+//	section.go   field sections: unpacked, late ones, trailers
 //	server.go    connections from clients: streams begin, drain
 //	request.go   fields to a request, and what is refused
 //	respond.go   answers to frames
+//	client.go    connections to servers: calls, room, GOAWAY
+//	call.go      a request to frames, fields to an answer
 //	pool.go      what connections of a loop lend each other
 //
 // A connection belongs to one loop, and nothing in it has a lock. One task reads

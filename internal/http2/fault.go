@@ -1,5 +1,7 @@
 package http2
 
+import "errors"
+
 // Code is an error code, as RST_STREAM and GOAWAY carry it (RFC 9113 7).
 type Code uint32
 
@@ -102,6 +104,18 @@ var (
 	errTrailers     = single(EnhanceYourCalm, "the trailer section is longer than limits.head", "RFC 6585 5")
 )
 
+// Faults of answers.
+var (
+	errHeadless  = single(ProtocolError, "content must follow a final head", "RFC 9113 8.1")
+	errStatus    = single(ProtocolError, "an answer must have one :status of three digits, and no other pseudo-field", "RFC 9113 8.3.2")
+	errSwitching = single(ProtocolError, "101 has no meaning in HTTP/2", "RFC 9113 8.6")
+	errLastHead  = single(ProtocolError, "an interim head must not end its stream", "RFC 9113 8.1")
+	errInterims  = single(EnhanceYourCalm, "interim heads must not come faster than they are taken", "RFC 9113 10.5")
+	errLongHead  = single(EnhanceYourCalm, "the head is longer than limits.response_head", "RFC 6585 5")
+	errPushOn    = whole(ProtocolError, "a server must not switch push on", "RFC 9113 6.5.2")
+	errServerID  = whole(ProtocolError, "a server must not begin streams", "RFC 9113 5.1.1")
+)
+
 // Faults of quantity.
 var (
 	errStreams = single(RefusedStream, "no more streams may be open than SETTINGS_MAX_CONCURRENT_STREAMS", "RFC 9113 5.1.2")
@@ -114,4 +128,19 @@ var (
 // gave for that.
 type ResetError Code
 
+// Is reports that the request was not processed, if the code says so.
+func (e ResetError) Is(target error) bool {
+	return target == ErrUnprocessed && Code(e) == RefusedStream
+}
+
 func (e ResetError) Error() string { return "the peer has reset the stream: " + Code(e).String() }
+
+var (
+	// ErrUnprocessed means that the server has not looked at the request: it may be
+	// sent again on another connection, whatever it is (RFC 9113 8.7).
+	ErrUnprocessed = errors.New("the server has not processed the request")
+
+	// ErrUnwanted means that the server has answered and wants no more of the
+	// request's content (RFC 9113 8.1).
+	ErrUnwanted = errors.New("the server has answered and wants no more content")
+)

@@ -10,6 +10,7 @@ import (
 	"math/rand/v2"
 	"net"
 	"net/http"
+	"net/netip"
 	"strconv"
 	"strings"
 	"sync"
@@ -102,17 +103,17 @@ type visit struct {
 	conn *Conn
 }
 
-func (v *visit) Accept(s *Stream) { v.site.loop.Go(&answer{Stream: s, site: v.site}) }
+func (v *visit) Accept(s *Stream) { v.site.loop.Go(&echo{Stream: s, site: v.site}) }
 func (v *visit) Ended()           { delete(v.site.conns, v.conn) }
 
-// answer echoes content and trailers; /bytes/N sends N bytes; others are told their
+// echo sends back content and trailers; /bytes/N sends N bytes; others are told their
 // method and path.
-type answer struct {
+type echo struct {
 	*Stream
 	site *site
 }
 
-func (a *answer) Run() {
+func (a *echo) Run() {
 	defer a.Close()
 	var r message.Request
 	a.Request(&r)
@@ -253,4 +254,145 @@ func TestDrainWhileAsked(t *testing.T) {
 			}
 		})
 	}
+}
+
+// mirror is an owner of links.
+type mirror struct{ ended, freed int }
+
+func (m *mirror) Freed() { m.freed++ }
+func (m *mirror) Ended() { m.ended++ }
+
+// TestServerOfXNet: many calls of all sizes at once to golang.org/x/net's server,
+// over a real loop.
+func TestServerOfXNet(t *testing.T) {
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var serving sync.WaitGroup
+	defer serving.Wait()
+	defer ln.Close()
+	serving.Go(func() {
+		server := &xhttp2.Server{MaxConcurrentStreams: 50}
+		for {
+			c, err := ln.Accept()
+			if err != nil {
+				return
+			}
+			serving.Go(func() { server.ServeConn(c, &xhttp2.ServeConnOpts{Handler: http.HandlerFunc(sendBack)}) })
+		}
+	})
+	st := newSite(t, playConfig(nil))
+	cfg := playConfig(func(c Class) { t.Errorf("counted as abuse: %v", c) })
+	cfg.Streams = 50
+	done := make(chan string, 40)
+	var link *Link // loop only
+	defer func() { st.on(func() { link.Close() }) }()
+	st.loop.Submit(func() {
+		client := NewClient(st.loop, cfg)
+		st.loop.Go(job(func() {
+			conn, err := st.loop.Dial(reactor.Address{TCP: netip.MustParseAddrPort(ln.Addr().String())}, patience)
+			if err != nil {
+				done <- err.Error()
+				return
+			}
+			link = client.Connect(conn, &mirror{})
+			for worker := range 40 {
+				st.loop.Go(job(func() { done <- callMany(st.loop, link, uint64(worker)) }))
+			}
+		}))
+	})
+	for range 40 {
+		select {
+		case fault := <-done:
+			if fault != "" {
+				t.Error(fault)
+			}
+		case <-time.After(patience):
+			t.Fatal("the calls do not come to their end")
+		}
+	}
+}
+
+// sendBack sends content and a trailer back; of a GET, the path so many times.
+func sendBack(w http.ResponseWriter, r *http.Request) {
+	if r.Method == "GET" {
+		n, _ := strconv.Atoi(r.URL.Query().Get("n"))
+		io.WriteString(w, strings.Repeat(r.URL.Path, n))
+		return
+	}
+	w.Header().Set("Trailer", "Checksum")
+	w.WriteHeader(200)
+	io.Copy(w, r.Body)
+	w.Header().Set("Checksum", r.Trailer.Get("Checksum"))
+}
+
+// callMany makes calls one after another; it returns what went wrong.
+func callMany(l *reactor.Loop, link *Link, seed uint64) string {
+	random := rand.New(rand.NewPCG(3, seed))
+	for i := range 20 {
+		k, err := link.Call()
+		if err != nil {
+			return fmt.Sprintf("call %d: %v", i, err)
+		}
+		if random.IntN(2) == 0 {
+			err = callGet(k, fmt.Sprintf("/%d/%d", seed, i), random.IntN(50_000))
+		} else {
+			err = callPost(l, k, random.IntN(300_000))
+		}
+		k.Close()
+		if err != nil {
+			return fmt.Sprintf("call %d: %v", i, err)
+		}
+	}
+	return ""
+}
+
+func callGet(k *Call, path string, n int) error {
+	r := message.Request{Method: message.GET, MethodName: []byte("GET"), Scheme: []byte("http"), Host: []byte("a"), Target: fmt.Appendf(nil, "%s?n=%d", path, n), MaxForwards: -1}
+	if err := k.Send(&r, true); err != nil {
+		return err
+	}
+	return answered(k, []byte(strings.Repeat(path, n)))
+}
+
+// callPost writes in a task of its own, as a proxy does.
+func callPost(l *reactor.Loop, k *Call, n int) error {
+	r := message.Request{Method: message.POST, MethodName: []byte("POST"), Scheme: []byte("http"), Host: []byte("a"), Target: []byte("/"), MaxForwards: -1, Body: message.UntilClose,
+		Fields: message.Fields{{Name: []byte("Trailer"), Value: []byte("Checksum"), ID: message.Trailer}}}
+	if err := k.Send(&r, false); err != nil {
+		return err
+	}
+	content := bytes.Repeat([]byte("abcdefghij"), n/10)
+	over := l.NewSignal()
+	l.Go(job(func() {
+		if _, err := k.Write(content); err == nil {
+			k.End(message.Fields{{Name: []byte("Checksum"), Value: []byte("42")}})
+		}
+		over.Set()
+	}))
+	err := answered(k, content)
+	over.Wait(patience)
+	if ts := k.Trailers(); err == nil && (len(ts) != 1 || string(ts[0].Value) != "42") {
+		return fmt.Errorf("the trailers are %v", ts)
+	}
+	return err
+}
+
+// answered reads an answer and compares its content.
+func answered(k *Call, want []byte) error {
+	var r message.Response
+	for r.Status < 200 {
+		if err := k.Await(); err != nil {
+			return err
+		}
+		if _, err := k.Answer(&r); err != nil {
+			return err
+		}
+	}
+	got, err := io.ReadAll(k)
+	if err != nil || !bytes.Equal(got, want) {
+		return fmt.Errorf("status %d, %d bytes, want %d; %v", r.Status, len(got), len(want), err)
+	}
+	return nil
 }

@@ -1,5 +1,7 @@
 package http2
 
+import "sluice/internal/http2/hpack"
+
 // What the connections of one loop lend each other. Loop only.
 
 const (
@@ -14,6 +16,9 @@ type pool struct {
 	outs   [][]byte
 	blocks []*block
 	opened []*Stream
+	calls  []*Call
+	heads  []*answerHead
+	spare  hpack.Head // for sections that nobody wants
 }
 
 func (p *pool) getIn() []byte {
@@ -80,5 +85,42 @@ func (p *pool) putStream(s *Stream) {
 	s.request.Reset()
 	if len(p.opened) < keptOpen {
 		p.opened = append(p.opened, s)
+	}
+}
+
+func (p *pool) getCall() *Call {
+	if n := len(p.calls); n > 0 {
+		k := p.calls[n-1]
+		p.calls = p.calls[:n-1]
+		return k
+	}
+	k := new(Call)
+	k.self = k
+	return k
+}
+
+// putCall takes back a call that its owner has closed.
+func (p *pool) putCall(k *Call) {
+	k.tail.Reset()
+	if len(p.calls) < keptOpen {
+		p.calls = append(p.calls, k)
+	}
+}
+
+func (p *pool) getHead() *answerHead {
+	if n := len(p.heads); n > 0 {
+		a := p.heads[n-1]
+		p.heads = p.heads[:n-1]
+		return a
+	}
+	return new(answerHead)
+}
+
+func (p *pool) putHead(a *answerHead) {
+	a.next = nil
+	a.head.Reset()
+	a.resp.Reset()
+	if len(p.heads) < keptOpen {
+		p.heads = append(p.heads, a)
 	}
 }

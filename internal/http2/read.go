@@ -185,6 +185,8 @@ func (c *conn) begins(h frameHead, pad int) *Fault {
 		return c.waste(EmptyFrames, 1) // it was on its way when we gave the stream up
 	case s == nil, s.ended:
 		return errClosed
+	case s.headless:
+		return errHeadless
 	case int64(h.length) > s.window:
 		return errOverrun
 	case s.declared >= 0 && s.received+int64(content) > s.declared:
@@ -286,8 +288,7 @@ func (c *conn) continuationFrame(h frameHead, payload []byte) *Fault {
 	return c.judge(h.stream, c.side.section(first, section))
 }
 
-// resetFrame takes RST_STREAM. Who resets what it has asked for, before there was
-// an answer, makes us work for nothing.
+// resetFrame takes RST_STREAM.
 func (c *conn) resetFrame(h frameHead, payload []byte) *Fault {
 	if c.isIdle(h.stream) {
 		return errIdleStream
@@ -296,12 +297,7 @@ func (c *conn) resetFrame(h frameHead, payload []byte) *Fault {
 	if s == nil {
 		return c.waste(RapidReset, 1)
 	}
-	s.fail(ResetError(binary.BigEndian.Uint32(payload)))
-	if !c.calm.resets.spend(1, mostResets, c.exec.Now(), resetPause) {
-		c.cfg.Count(RapidReset)
-		return errCalm
-	}
-	return nil
+	return c.side.isReset(s, Code(binary.BigEndian.Uint32(payload)))
 }
 
 // partingPing marks the PING that goes out with the first GOAWAY: once it comes

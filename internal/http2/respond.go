@@ -13,18 +13,10 @@ var contentLength = []byte("content-length")
 // no content follows. Content-length is written if r.ContentLength is not
 // negative. It waits while too much else is gathered.
 func (s *Stream) Respond(r *message.Response, last bool) error {
-	o := &s.c.out
-	slowBy := int64(0)
-	for {
-		if err := s.unwritable(); err != nil {
-			return err
-		}
-		if o.room() > 0 {
-			break
-		}
-		o.crowd = append(o.crowd, &s.stream)
-		s.wait(s.writer, s.writeBy, &slowBy)
+	if err := s.awaitRoom(); err != nil {
+		return err
 	}
+	o := &s.c.out
 	from := o.open()
 	o.b = hpack.AppendStatus(o.b, r.Status)
 	o.b = appendFields(o.b, r.Fields)

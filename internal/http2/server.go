@@ -15,35 +15,23 @@ type Server struct {
 	cfg    Config
 	limits hpack.Limits
 	pool   pool
-	spare  hpack.Head // for sections that nobody wants
 }
 
 // NewServer makes a Server, whose connections all have the same configuration.
 func NewServer(exec reactor.Executor, cfg Config) *Server {
-	if cfg.Count == nil {
-		cfg.Count = func(Class) {}
-	}
-	cfg.ConnWindow = max(cfg.ConnWindow, firstWindow)
-	return &Server{exec: exec, cfg: cfg, limits: hpack.Limits{
-		Table: hpack.InitialTable, List: cfg.Head, Fields: cfg.Fields, Beyond: beyond * cfg.Head,
-	}}
+	return &Server{exec: exec, cfg: cfg.whole(), limits: cfg.sections()}
 }
-
-// beyond is how many times the limit of a head is read to its end, so that it can
-// be answered with 431; what is longer ends the connection.
-const beyond = 4
 
 // Conn is a connection from a client. Loop only.
 type Conn struct {
 	conn
-	server *Server
-	owner  Owner
-	live   int // streams that owners have not closed
+	owner Owner
+	live  int // streams that owners have not closed
 }
 
 // Serve begins to serve a connection of which came has been read already.
 func (s *Server) Serve(wire reactor.Stream, came []byte, owner Owner) *Conn {
-	c := &Conn{server: s, owner: owner, conn: conn{exec: s.exec, wire: wire, pool: &s.pool, cfg: &s.cfg, decoder: hpack.NewDecoder(&s.limits)}}
+	c := &Conn{owner: owner, conn: conn{exec: s.exec, wire: wire, pool: &s.pool, cfg: &s.cfg, decoder: hpack.NewDecoder(&s.limits)}}
 	c.side = c
 	c.start(append([]byte(nil), came...))
 	c.greet()
@@ -117,13 +105,25 @@ func (c *Conn) settingOf(s setting) *Fault {
 func (c *Conn) leaving(uint32) {
 	if c.parting != leaving {
 		c.partBy, c.parting = 0, leaving
-		c.out.b = appendGoAway(c.out.make(), c.last, NoError, "")
-		c.out.soon()
+		c.goAway(NoError, "")
 	}
 	c.emptied()
 }
 
 func (c *Conn) ended() { c.owner.Ended() }
+
+func (c *Conn) left() { c.emptied() }
+
+// isReset: who resets what it has asked for, before there was an answer, makes us
+// work for nothing.
+func (c *Conn) isReset(s *stream, code Code) *Fault {
+	s.fail(ResetError(code))
+	if c.calm.resets.spend(1, mostResets, c.exec.Now(), resetPause) {
+		return nil
+	}
+	c.cfg.Count(RapidReset)
+	return errCalm
+}
 
 // section takes a request's head, or its trailers.
 func (c *Conn) section(h frameHead, block []byte) *Fault {
@@ -131,7 +131,7 @@ func (c *Conn) section(h frameHead, block []byte) *Fault {
 		return errStreamID
 	}
 	if s := c.find(h.stream); s != nil {
-		return c.trailers(s.self, h, block)
+		return c.trailers(s, &s.self.(*Stream).tail, h, block)
 	}
 	if h.stream <= c.last {
 		return c.late(h, block)
@@ -155,35 +155,6 @@ func (c *Conn) section(h frameHead, block []byte) *Fault {
 		return c.turnAway(h, status)
 	}
 	return f
-}
-
-// late takes a head on a stream that is closed.
-func (c *Conn) late(h frameHead, block []byte) *Fault {
-	_, f := c.decode(block, &c.server.spare)
-	switch {
-	case f != nil:
-		return f
-	case c.wasCut(h.stream):
-		return c.waste(EmptyFrames, 1) // it was on its way when we gave the stream up
-	case c.wasUsed(h.stream):
-		return errClosedHead
-	}
-	return errStreamID
-}
-
-// decode reads a field section. long: it is above the limits.
-func (c *conn) decode(block []byte, head *hpack.Head) (long bool, f *Fault) {
-	switch err := c.decoder.Decode(block, head); err {
-	case nil:
-		return false, nil
-	case hpack.ErrTooLarge:
-		c.cfg.Count(HeadBombs)
-		return true, nil
-	case hpack.ErrBeyond:
-		c.cfg.Count(HeadBombs)
-		return true, errBlock
-	}
-	return false, errTable
 }
 
 // accept judges a new stream. A status is the answer to one that is well-formed
@@ -246,25 +217,6 @@ func (c *Conn) turnAway(h frameHead, status int) *Fault {
 	return c.refuse(h.stream, NoError)
 }
 
-// trailers takes what follows a request's content.
-func (c *Conn) trailers(s *Stream, h frameHead, block []byte) *Fault {
-	long, f := c.decode(block, &s.tail)
-	switch {
-	case f != nil:
-		return f
-	case s.stream.ended:
-		return errClosed
-	case !h.has(endStream):
-		return errTrailersEnd
-	case long:
-		return errTrailers
-	}
-	if f := trailers(s.tail.Fields); f != nil {
-		return f
-	}
-	return s.end()
-}
-
 // Stream is one request and its answer. It is good until Close: then it is used
 // for another. Loop only.
 type Stream struct {
@@ -308,6 +260,10 @@ func (s *Stream) Linger(time.Duration) { s.Close() }
 
 // Reset ends the stream so that nobody takes what came for the whole.
 func (s *Stream) Reset() { s.quit(InternalError) }
+
+func (s *Stream) giveBack() { s.c.pool.putStream(s) }
+
+func (s *Stream) lost() {}
 
 func (s *Stream) quit(code Code) error {
 	if s.closed {

@@ -50,6 +50,7 @@ func (c *conn) set(s setting) *Fault {
 		c.peer.frame = int(min(s.value, leastFrameSize)) // no larger: other streams want their turn
 	case settingStreams:
 		c.peer.streams = s.value
+		c.side.left()
 	case settingOldPriority:
 		if s.value > 1 {
 			return errOldPriority

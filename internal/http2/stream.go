@@ -1,6 +1,7 @@
 package http2
 
 import (
+	"errors"
 	"io"
 	"net"
 	"os"
@@ -20,7 +21,7 @@ type stream struct {
 	c    *conn
 	id   uint32
 	next *stream // in its bucket
-	self *Stream // what it is a part of
+	self part    // what it is a part of
 
 	listed   bool
 	closed   bool // by its owner
@@ -34,6 +35,8 @@ type stream struct {
 	declared int64 // content-length; -1: none
 	received int64 // bytes of content
 	ended    bool  // END_STREAM has come
+	headless bool  // no content may come yet: the answer's head has not
+	heads    int   // that have come and were not asked for
 
 	// What goes.
 	sendWindow    int64
@@ -45,6 +48,8 @@ type stream struct {
 	lastBatch     uint32 // of this number
 	done          bool   // END_STREAM has been gathered
 
+	unwanted bool // the server has answered, and wants no more of the request
+
 	fault   error // why nothing more comes or goes: reset, or the connection's end
 	failure error // given by Abort
 
@@ -55,6 +60,14 @@ type stream struct {
 
 	idle, watch, hangup, slow reactor.Job
 	slowAfter                 time.Duration
+}
+
+// part is what a stream is a part of.
+type part interface {
+	// giveBack returns it to the pool.
+	giveBack()
+	// lost lets go of what has come and was not asked for.
+	lost()
 }
 
 // reset makes a stream ready for its next life.
@@ -72,6 +85,9 @@ func (s *stream) reset(c *conn, id uint32) {
 // errWait means that there is nothing to read yet.
 const errWait = syscall.EAGAIN
 
+// errHead means that a head has come, which stands before all content.
+var errHead = errors.New("an answer's head must be asked for before its content")
+
 // meets is what a Read would meet; nil: content.
 func (s *stream) meets() error {
 	switch {
@@ -79,6 +95,8 @@ func (s *stream) meets() error {
 		return net.ErrClosed
 	case s.failure != nil:
 		return s.failure
+	case s.heads > 0:
+		return errHead
 	case s.queue.n > 0:
 		return nil
 	case s.fault != nil:
@@ -202,6 +220,20 @@ func (s *stream) Write(p []byte) (n int, err error) {
 	return n, err
 }
 
+// awaitRoom waits until a head may be gathered.
+func (s *stream) awaitRoom() error {
+	o := &s.c.out
+	slowBy := int64(0)
+	for {
+		err := s.unwritable()
+		if err != nil || o.room() > 0 {
+			return err
+		}
+		o.crowd = append(o.crowd, s)
+		s.wait(s.writer, s.writeBy, &slowBy)
+	}
+}
+
 // unwritable is why nothing can be sent; nil: it can.
 func (s *stream) unwritable() error {
 	now := s.c.exec.Now()
@@ -212,6 +244,8 @@ func (s *stream) unwritable() error {
 		return s.failure
 	case s.fault != nil:
 		return s.fault
+	case s.unwanted:
+		return ErrUnwanted
 	case s.done:
 		return net.ErrClosed
 	case passed(s.writeBy, now), len(s.pending) > 0 && passed(s.stallBy, now):
@@ -294,7 +328,7 @@ func (s *stream) leave() {
 	if c.content.s == s {
 		c.content.s = nil
 	}
-	c.emptied()
+	c.side.left()
 }
 
 // fail notes that the stream is gone: the peer has reset it, or the connection is
@@ -304,6 +338,7 @@ func (s *stream) fail(why error) {
 		return
 	}
 	s.fault = why
+	s.self.lost()
 	s.c.credit(s.queue.clear(s.c.pool))
 	if job := s.hangup; job != nil {
 		s.hangup = nil
@@ -352,6 +387,7 @@ func (s *stream) close(code Code) error {
 	s.hangup, s.watch, s.idle, s.slow = nil, nil, nil, nil
 	s.cut(code, net.ErrClosed)
 	s.closed = true
+	s.self.lost()
 	s.c.credit(s.queue.clear(s.c.pool))
 	s.reader.Set()
 	s.writer.Set()
@@ -363,7 +399,7 @@ func (s *stream) close(code Code) error {
 func (s *stream) release() {
 	if s.closed && s.parked == 0 && !s.released {
 		s.released = true
-		s.c.pool.putStream(s.self)
+		s.self.giveBack()
 	}
 }
 

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"os"
 	"path/filepath"
 	"reflect"
@@ -19,6 +20,7 @@ import (
 	xhttp2 "golang.org/x/net/http2"
 	xhpack "golang.org/x/net/http2/hpack"
 
+	"sluice/internal/http1"
 	"sluice/internal/message"
 	"sluice/internal/reactor"
 )
@@ -29,7 +31,7 @@ import (
 //	> FRAME   the server sends it, and has sent nothing else before
 //	! 1 DOES  the owner of stream 1 does: respond, write, end, read, close, reset, …; several with ;
 //	. WORDS   the owner has seen or done this, and nothing else before
-//	* WORDS   the test does: hello (both sides greet), wait, drain, end (of the client), close, reads (a wire that holds so much)
+//	* WORDS   the test does: hello (both sides greet; greet where Sluice is the client), wait, drain, end (of the client), close, reads (a wire that holds so much)
 //
 // Each line that begins with ! is a task of its own, and may wait. Frames are made
 // and taken apart by golang.org/x/net.
@@ -51,16 +53,25 @@ func newScribe(t testing.TB) *scribe {
 	return p
 }
 
+// strand is a stream of either side.
+type strand interface {
+	reactor.Stream
+	End(trailers message.Fields) error
+	Trailers() message.Fields
+	Reset()
+}
+
 // play is a connection under test, a client and an owner.
 type play struct {
 	*scribe
 	m       *sim
 	wire    *simWire
-	server  *Server
 	conn    *Conn
 	decoder *xhpack.Decoder
 	events  []string
-	streams map[uint32]*Stream
+	streams map[uint32]strand
+	link    *Link // in the place of conn where Sluice is the client
+	core    *conn
 	served  string // what the owner does with each request; empty: what ! lines say
 	split   int    // bytes that are sent at once; 0: all
 	counts  [ClassCount]int
@@ -76,14 +87,19 @@ func playConfig(count func(Class)) Config {
 	}
 }
 
-func newPlay(t *testing.T, adjust func(*Config)) *play {
-	p := &play{scribe: newScribe(t), m: newSim(), streams: map[uint32]*Stream{}}
+func newPlay(t *testing.T, asClient bool, adjust func(*Config)) *play {
+	p := &play{scribe: newScribe(t), m: newSim(), streams: map[uint32]strand{}}
 	p.wire = p.m.newWire()
 	p.decoder = xhpack.NewDecoder(4096, nil)
 	cfg := playConfig(func(c Class) { p.counts[c]++ })
 	adjust(&cfg)
-	p.server = NewServer(p.m, cfg)
-	p.m.do(func() { p.conn = p.server.Serve(p.wire, nil, p) })
+	if asClient {
+		p.m.do(func() { p.link = NewClient(p.m, cfg).Connect(p.wire, p) })
+		p.core = &p.link.conn
+		return p
+	}
+	p.m.do(func() { p.conn = NewServer(p.m, cfg).Serve(p.wire, nil, p) })
+	p.core = &p.conn.conn
 	return p
 }
 
@@ -115,6 +131,9 @@ func (p *play) Accept(s *Stream) {
 	p.note("%s", line)
 	s.OnHangup(job(func() { p.note("%d hangup", s.ID()) }))
 }
+
+// Freed implements LinkOwner.
+func (p *play) Freed() {}
 
 func (p *play) Ended() { p.note("ended") }
 
@@ -149,6 +168,10 @@ func (p *play) take() string {
 		p.sent = append(p.sent, p.wire.out.sent...)
 		p.wire.out.sent = nil
 	})
+	if rest, is := bytes.CutPrefix(p.sent, []byte(preface)); is {
+		p.sent = rest
+		return "PREFACE"
+	}
 	if len(p.sent) < headBytes {
 		return ""
 	}
@@ -371,6 +394,10 @@ func (p *play) does(line string) error {
 	first, rest, _ := strings.Cut(line, " ")
 	id, err := strconv.Atoi(first)
 	s := p.streams[uint32(id)]
+	if kind, text, _ := strings.Cut(rest, " "); kind == "call" {
+		p.m.Go(job(func() { p.call(uint32(id), text) }))
+		return nil
+	}
 	if err != nil || s == nil {
 		return fmt.Errorf("no stream %s", first)
 	}
@@ -382,8 +409,78 @@ func (p *play) does(line string) error {
 	return nil
 }
 
+// call sends a request: method, path, then fields, "last", or "as N" of content.
+func (p *play) call(id uint32, text string) {
+	k, err := p.link.Call()
+	if err != nil {
+		p.note("%d call: %s", id, short(err))
+		return
+	}
+	p.streams[id] = k
+	w := words(text)
+	r := message.Request{MethodName: []byte(w[0]), Scheme: []byte("https"), Host: []byte("a"), Target: []byte(w[1]), MaxForwards: -1, Body: message.UntilClose}
+	r.Method = http1.MethodOf(r.MethodName)
+	last := false
+	for _, f := range w[2:] {
+		name, value, _ := strings.Cut(f, "=")
+		switch name {
+		case "last":
+			last, r.Body = true, message.NoBody
+		case "length":
+			r.Body = message.Length
+			r.ContentLength, _ = strconv.ParseInt(value, 10, 64)
+		case "protocol":
+			r.Protocol = []byte(value)
+		case "expects":
+			r.ExpectContinue = true
+		case "trailers":
+			r.Trailers = true
+		case "hops":
+			r.MaxForwards, _ = strconv.Atoi(value)
+		default:
+			r.Fields = append(r.Fields, message.Field{Name: []byte(name), Value: []byte(value), ID: message.Lookup([]byte(name))})
+		}
+	}
+	if err := k.Send(&r, last); err != nil {
+		p.note("%d send: %s", id, short(err))
+		return
+	}
+	k.OnHangup(job(func() { p.note("%d hangup", id) }))
+}
+
+// answer asks for a head: status, fields, how long.
+func (p *play) answer(k *Call, id int) {
+	var r message.Response
+	err := k.Await()
+	ok := false
+	if err == nil {
+		ok, err = k.Answer(&r)
+	}
+	if !ok {
+		p.note("%d no answer%s", id, short(err))
+		return
+	}
+	line := fmt.Sprintf("%d answer %d", id, r.Status)
+	for _, f := range r.Fields {
+		if !f.Drop {
+			line += fmt.Sprintf(" %s=%s", f.Name, f.Value)
+		}
+	}
+	switch r.Body {
+	case message.Length:
+		line += fmt.Sprintf(" (%d)", r.ContentLength)
+	case message.UntilClose:
+		line += " (…)"
+	default:
+		if r.ContentLength >= 0 {
+			line += fmt.Sprintf(" (none of %d)", r.ContentLength)
+		}
+	}
+	p.note("%s", line)
+}
+
 // perform is one thing that the owner does.
-func (p *play) perform(s *Stream, id int, w []string) {
+func (p *play) perform(s strand, id int, w []string) {
 	n := 0
 	if len(w) > 1 {
 		n, _ = strconv.Atoi(w[1])
@@ -401,12 +498,14 @@ func (p *play) perform(s *Stream, id int, w []string) {
 				r.Fields = append(r.Fields, message.Field{Name: []byte(name), Value: []byte(value), ID: message.Lookup([]byte(name))})
 			}
 		}
-		if err := s.Respond(&r, last); err != nil {
+		if err := s.(*Stream).Respond(&r, last); err != nil {
 			p.note("%d respond: %s", id, short(err))
 		}
 	case "write":
 		m, err := s.Write(bytes.Repeat([]byte("y"), n))
 		p.note("%d wrote %d%s", id, m, short(err))
+	case "answer":
+		p.answer(s.(*Call), id)
 	case "get": // so much content, however it comes
 		b := make([]byte, n)
 		m, err := io.ReadFull(s, b)
@@ -475,6 +574,10 @@ func short(err error) string {
 		return ""
 	case err == io.EOF:
 		return " EOF"
+	case errors.Is(err, ErrUnprocessed):
+		return " unprocessed"
+	case err == ErrUnwanted:
+		return " unwanted"
 	case errors.Is(err, os.ErrDeadlineExceeded):
 		return " timeout"
 	case errors.As(err, &reset):
@@ -489,6 +592,24 @@ func short(err error) string {
 func (p *play) directs(line string) error {
 	w := words(line)
 	switch w[0] {
+	case "client":
+	case "leave":
+		p.m.do(p.link.Leave)
+	case "room":
+		if got := p.link.Room(); strconv.Itoa(got) != w[1] {
+			return fmt.Errorf("there is room for %d", got)
+		}
+	case "greet":
+		if got := p.take(); got != "PREFACE" {
+			return fmt.Errorf("the client begins with %q", got)
+		}
+		p.send(p.frame("SETTINGS"))
+		p.send(p.frame("SETTINGS ACK"))
+		for _, want := range []string{"SETTINGS 2=0 4=65535 6=4096 9=1", "WINDOW_UPDATE 983041", "SETTINGS ACK"} {
+			if got := p.take(); got != want {
+				return fmt.Errorf("the client greets with %q, want %q", got, want)
+			}
+		}
 	case "hello":
 		p.send(p.frame("PREFACE"))
 		p.send(p.frame("SETTINGS"))
@@ -506,7 +627,7 @@ func (p *play) directs(line string) error {
 	case "drain":
 		p.m.do(p.conn.Drain)
 	case "close":
-		p.m.do(p.conn.Close)
+		p.m.do(p.close)
 	case "end":
 		p.m.do(func() { p.wire.in.ended = true })
 	case "holds":
@@ -540,7 +661,7 @@ func (p *play) directs(line string) error {
 	case "idle":
 		held := ""
 		p.m.do(func() {
-			if p.wire.idle == nil || p.conn.out.b != nil || p.conn.partial != nil {
+			if p.wire.idle == nil || p.core.out.b != nil || p.core.partial != nil {
 				held = "the connection holds a task or a buffer"
 			}
 		})
@@ -585,7 +706,7 @@ func (p *play) step(line string) error {
 // run plays a transcript; bytes of the client come in pieces of split.
 func run(t *testing.T, text string, split int) {
 	synctest.Test(t, func(t *testing.T) {
-		p := newPlay(t, func(cfg *Config) { configure(t, cfg, text) })
+		p := newPlay(t, strings.Contains(text, "* client"), func(cfg *Config) { configure(t, cfg, text) })
 		p.split = split
 		defer p.finish()
 		for i, line := range strings.Split(text, "\n") {
@@ -620,10 +741,12 @@ func configure(t *testing.T, cfg *Config, text string) {
 	}
 }
 
+func (p *play) close() { p.core.lose(net.ErrClosed) }
+
 // finish ends what still runs.
 func (p *play) finish() {
 	p.m.do(func() {
-		p.conn.Close()
+		p.close()
 		for _, s := range p.streams {
 			s.Close()
 		}
