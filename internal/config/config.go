@@ -119,6 +119,9 @@ const (
 	ProxyOn  = "on" // version 1 or 2
 )
 
+// ProtocolAuto is a value of Farm.Protocol, as are HTTP1 and HTTP2.
+const ProtocolAuto = "auto"
+
 // Values of Listener.Protocols.
 const (
 	HTTP1 = "http1" // HTTP/1.0 and HTTP/1.1
@@ -190,7 +193,8 @@ type HSTS struct {
 type Farm struct {
 	Name        string       `yaml:"-" json:"name"`
 	Servers     []Server     `yaml:"servers" json:"servers"`
-	Host        string       `yaml:"host" json:"host"` // preserve | server | a fixed name: the Host that servers see
+	Host        string       `yaml:"host" json:"host"`         // preserve | server | a fixed name: the Host that servers see
+	Protocol    string       `yaml:"protocol" json:"protocol"` // http1 | http2 | auto: what servers are spoken to in; auto: what one that is https:// chooses
 	Connections Connections  `yaml:"connections" json:"connections"`
 	Timeouts    FarmTimeouts `yaml:"timeouts" json:"timeouts"`
 	Retries     int          `yaml:"retries" json:"retries"`   // other tries of a request that may be sent again

@@ -43,6 +43,7 @@ func NewFarm(name string, urls ...string) Farm {
 	farm := Farm{
 		Name:        name,
 		Host:        "preserve",
+		Protocol:    HTTP1,
 		Connections: Connections{Idle: 256},
 		Timeouts: FarmTimeouts{
 			Connect: seconds(5), FirstByte: seconds(30), Idle: seconds(60),

@@ -53,7 +53,7 @@ func TestSimple(t *testing.T) {
 
 func TestSimpleFaults(t *testing.T) {
 	for _, c := range []struct{ listen, to, want string }{
-		{":1", "", `--to: no URL; write "http://127.0.0.1:3000", "https://127.0.0.1:3443" or "http+unix:///run/app.sock"`},
+		{":1", "", `--to: no URL; write "http://127.0.0.1:3000", "https://127.0.0.1:3443", "h2://127.0.0.1:3000" or "http+unix:///run/app.sock"`},
 		{":1", "127.0.0.1:3000", `--to: "127.0.0.1:3000": a URL begins with its scheme; write "http://127.0.0.1:3000"`},
 		{"80", "3000", `--listen: "80": a port without its colon; write ":80"
 --to: "3000": a URL names its scheme and host; write "http://127.0.0.1:3000"`},

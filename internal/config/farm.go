@@ -47,6 +47,7 @@ func (k *checker) farm(f *Farm) {
 	k.admission(&f.Admission, at+".admission")
 	k.spill(f.Spill.Threshold, at+".spill.threshold")
 	k.hostForServers(f.Host, at+".host")
+	k.oneOf(at+".protocol", f.Protocol, []string{HTTP1, HTTP2, ProtocolAuto})
 	k.servers(f, at+".servers")
 	k.farmTLS(f, at+".tls")
 }
@@ -119,7 +120,7 @@ func (s Server) Endpoint() (network, address string) {
 	return "tcp", strings.ToLower(address)
 }
 
-var defaultPorts = map[string]string{"http": ":80", "https": ":443"}
+var defaultPorts = map[string]string{"http": ":80", "https": ":443", "h2": ":80"}
 
 // Secure reports whether the server is spoken to over TLS.
 func (s Server) Secure() bool { return strings.HasPrefix(s.URL, "https://") }
@@ -137,7 +138,7 @@ func (s Server) Host() string {
 
 // checkURL checks the URL of a server. It says nothing but where the server is.
 func checkURL(text string) *problem {
-	const form = `write "http://127.0.0.1:3000", "https://127.0.0.1:3443" or "http+unix:///run/app.sock"`
+	const form = `write "http://127.0.0.1:3000", "https://127.0.0.1:3443", "h2://127.0.0.1:3000" or "http+unix:///run/app.sock"`
 	scheme, rest, ok := strings.Cut(text, "://")
 	switch {
 	case text == "":
@@ -158,7 +159,7 @@ func checkURL(text string) *problem {
 		return checkSocketURL(rest)
 	case scheme == "https+unix":
 		return &problem{"TLS is not spoken over a Unix socket", "write " + quote("http+unix://"+rest)}
-	case !strings.EqualFold(scheme, "http") && !strings.EqualFold(scheme, "https"):
+	case !strings.EqualFold(scheme, "http") && !strings.EqualFold(scheme, "https") && !strings.EqualFold(scheme, "h2"):
 		return &problem{"not a scheme that Sluice speaks to servers", form}
 	}
 	return checkAuthority(strings.ToLower(scheme)+"://", rest)

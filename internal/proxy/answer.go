@@ -118,7 +118,7 @@ func (x *exchange) proceed() {
 	x.upload.start()
 }
 
-var goOn = message.Response{Status: 100, Reason: []byte("Continue"), ContentLength: -1}
+var goOn = message.Response{Status: 100, Reason: http1.ReasonOf(100), ContentLength: -1}
 
 // writeInterim sends a 1xx. If that fails, so will what comes after it.
 func (x *exchange) writeInterim(r *message.Response) {

@@ -6,6 +6,7 @@ import (
 	"syscall"
 
 	"sluice/internal/http1"
+	"sluice/internal/http2"
 	"sluice/internal/segment"
 	"sluice/internal/upstream"
 )
@@ -139,7 +140,7 @@ func isShortage(err error) bool {
 
 // ofServer is the failure of reading from, or writing to, a server.
 func ofServer(err error, phase Phase) Failure {
-	f := Failure{Party: Backend, Phase: phase, Reason: segment.ServerClosed, Err: err}
+	f := Failure{Party: Backend, Phase: phase, Reason: segment.ServerClosed, Err: err, Again: errors.Is(err, http2.ErrUnprocessed)}
 	switch {
 	case errors.Is(err, errClientGone):
 		f.Party, f.Reason = Client, segment.ClientGone
@@ -155,7 +156,8 @@ func ofServer(err error, phase Phase) Failure {
 
 func isFault(err error) bool {
 	var fault *http1.Fault
-	return errors.As(err, &fault)
+	var frame *http2.Fault
+	return errors.As(err, &fault) || errors.As(err, &frame)
 }
 
 var (

@@ -18,6 +18,9 @@ func (x *exchange) appendHead(dst []byte, r *message.Response, f message.Framing
 	case !x.close && x.req.Version == message.HTTP10:
 		r.Fields = append(r.Fields, message.Field{Name: nameConnection, Value: wordKeepAlive, ID: message.Connection})
 	}
+	if r.Reason == nil {
+		r.Reason = http1.ReasonOf(r.Status)
+	}
 	return http1.AppendResponse(dst, r, f)
 }
 

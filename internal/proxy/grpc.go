@@ -82,7 +82,7 @@ func (x *exchange) tooLate() bool {
 func (x *exchange) refuseCall() {
 	r := &x.own
 	r.Reset()
-	r.Status, r.Reason, r.ContentLength = 200, []byte(phrases[200]), -1
+	r.Status, r.ContentLength = 200, -1
 	if x.s.stream == nil {
 		r.Body, r.ContentLength = message.Length, 0
 	}

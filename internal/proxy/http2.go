@@ -7,6 +7,7 @@ import (
 	"sluice/internal/http2"
 	"sluice/internal/reactor"
 	"sluice/internal/segment"
+	"sluice/internal/upstream"
 )
 
 // Content of a client's uploads that may be under way before it is read, bytes: of
@@ -28,6 +29,58 @@ func (p *Proxy) newHTTP2(s *Snapshot) *http2.Server {
 		Count:           func(c http2.Class) { p.stats.Abuses[c].Inc() },
 	})
 }
+
+// newClient makes what speaks HTTP/2 to servers, on connections that end when they have
+// had no request for idle.
+func (p *Proxy) newClient(s *Snapshot, idle time.Duration) *http2.Client {
+	t := &s.timeouts
+	return http2.NewClient(p.exec, http2.Config{
+		Streams: mostCalls, Head: s.answer.Head, Line: s.answer.Head, Fields: s.answer.Fields,
+		Window: streamWindow, ConnWindow: serverWindow,
+		Settled: time.Duration(t.Header), Partial: time.Duration(t.Header), Idle: idle, Stall: time.Duration(t.Write), Parting: drainGrace,
+		Count: func(c http2.Class) { p.stats.Abuses[c].Inc() },
+	})
+}
+
+const (
+	// mostCalls are under way at once on a connection to a server, if that allows as
+	// many.
+	mostCalls = 250
+	// serverWindow is the content of answers that may be under way before it is read,
+	// of all requests of a connection, bytes.
+	serverWindow = 4 << 20
+)
+
+// Carry makes a new connection to a server one of HTTP/2; it is an upstream.Carry.
+func (p *Proxy) Carry(conn reactor.Stream, idle time.Duration, freed, gone func()) upstream.Carrier {
+	client := p.clients[idle]
+	if client == nil {
+		client = p.newClient(p.snapshot, idle)
+		p.clients[idle] = client
+	}
+	return calls{client.Connect(conn, linkOwner{freed, gone})}
+}
+
+// calls is a connection of HTTP/2 to a server.
+type calls struct{ *http2.Link }
+
+// Call implements upstream.Carrier.
+func (c calls) Call() (reactor.Stream, error) {
+	call, err := c.Link.Call()
+	if err != nil {
+		return nil, err
+	}
+	return call, nil
+}
+
+// linkOwner hands on what a connection says.
+type linkOwner struct{ freed, gone func() }
+
+// Freed implements http2.LinkOwner.
+func (o linkOwner) Freed() { o.freed() }
+
+// Ended implements http2.LinkOwner.
+func (o linkOwner) Ended() { o.gone() }
 
 // Every class has its counter.
 var _ = [1]struct{}{}[int(http2.ClassCount)-int(segment.AbuseCount)]

@@ -38,14 +38,6 @@ var explanations = [segment.ReasonCount]string{
 	segment.TLSFailed:        "The server has not proved who it is.",
 }
 
-// phrases are the reason phrases of the statuses that Sluice itself sends.
-var phrases = map[int]string{
-	200: "OK", 308: "Permanent Redirect", 400: "Bad Request", 404: "Not Found", 408: "Request Timeout", 413: "Content Too Large",
-	414: "URI Too Long", 421: "Misdirected Request", 431: "Request Header Fields Too Large",
-	500: "Internal Server Error", 501: "Not Implemented", 502: "Bad Gateway", 503: "Service Unavailable",
-	504: "Gateway Timeout", 505: "HTTP Version Not Supported",
-}
-
 // refuse answers for a request that failed, or closes if there is nobody to
 // answer, or an answer has begun.
 func (x *exchange) refuse() {
@@ -92,7 +84,7 @@ func (x *exchange) sendOwn(status int, contentType string, content []byte) {
 	x.status = status
 	r := &x.own
 	r.Reset()
-	r.Status, r.Reason, r.Body, r.ContentLength = status, []byte(phrases[status]), message.Length, int64(len(content))
+	r.Status, r.Body, r.ContentLength = status, message.Length, int64(len(content))
 	say := func(name, value string) {
 		r.Fields = append(r.Fields, message.Field{Name: []byte(name), Value: []byte(value), ID: message.Lookup([]byte(name))})
 	}
@@ -143,7 +135,7 @@ func (x *exchange) page(status int) (contentType string, page []byte) {
 		page = append(page, x.safeID()...)
 		return "application/json", append(page, "\"}\n"...)
 	}
-	title := strconv.Itoa(status) + " " + phrases[status]
+	title := strconv.Itoa(status) + " " + string(http1.ReasonOf(status))
 	page = append(page, "<!doctype html>\n<html lang=\"en\">\n<meta charset=\"utf-8\">\n<meta name=\"viewport\" content=\"width=device-width\">\n<title>"...)
 	page = append(page, title...)
 	page = append(page, "</title>\n"+pageStyle+"\n<h1>"...)

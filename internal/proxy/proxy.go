@@ -29,7 +29,8 @@ type Proxy struct {
 	rotations []*upstream.Rotation // by farm of the snapshot
 	buffers   buffers
 	tunnels   *tunnel.Tunnels
-	multi     *http2.Server // for connections that come from now on
+	multi     *http2.Server                   // for connections that come from now on
+	clients   map[time.Duration]*http2.Client // for connections to servers, the same; by how long those may be idle
 	spare     []*exchange
 	ids       identities
 	date      date
@@ -58,7 +59,7 @@ func (p *Proxy) Apply(s *Snapshot) {
 		p.rotations = append(p.rotations, upstream.NewRotation(f))
 	}
 	p.buffers.fit(max(s.limits.Head, s.answer.Head))
-	p.multi = p.newHTTP2(s)
+	p.multi, p.clients = p.newHTTP2(s), map[time.Duration]*http2.Client{}
 }
 
 // wall is the Unix time, in ns, of executor time at. The base is read anew each

@@ -18,9 +18,8 @@ import (
 
 // Servers makes how servers that are https:// are met, as the farms of a configuration;
 // nil for a farm without such. What depends on the server itself, its name above all, is
-// not in it. serves are the protocols that they are offered, by their names in ALPN. It
-// reads the authorities that the system trusts, if a farm names no others.
-func Servers(cfg *config.Config, keys *spec.Keys, serves ...string) ([]*tls.Config, error) {
+// not in it. It reads the authorities that the system trusts, if a farm names no others.
+func Servers(cfg *config.Config, keys *spec.Keys) ([]*tls.Config, error) {
 	all := make([]*tls.Config, len(cfg.Farms))
 	var err error
 	for i := range cfg.Farms {
@@ -31,9 +30,14 @@ func Servers(cfg *config.Config, keys *spec.Keys, serves ...string) ([]*tls.Conf
 		if all[i], err = newServers(f, i, keys); err != nil {
 			return nil, fmt.Errorf("farm %s: %w", f.Name, err)
 		}
-		all[i].NextProtos = serves
+		all[i].NextProtos = offers[f.Protocol]
 	}
 	return all, nil
+}
+
+// offers are what servers may choose from by ALPN, as a farm says.
+var offers = map[string][]string{
+	config.HTTP1: {"http/1.1"}, config.HTTP2: {"h2"}, config.ProtocolAuto: {"h2", "http/1.1"},
 }
 
 // newServers is how those of farm i are met.

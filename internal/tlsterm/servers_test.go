@@ -5,6 +5,7 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"encoding/base64"
+	"slices"
 	"strings"
 	"testing"
 
@@ -16,7 +17,7 @@ import (
 // farmsOf are three farms: plain, over TLS without a wish, and with this one.
 func farmsOf(wish *config.FarmTLS) *config.Config {
 	third := config.NewFarm("third", "http://a", "https://a")
-	third.TLS = wish
+	third.TLS, third.Protocol = wish, config.ProtocolAuto
 	return &config.Config{Farms: config.Farms{config.NewFarm("plain", "http://a"), config.NewFarm("system", "https://a"), third}}
 }
 
@@ -27,7 +28,7 @@ func TestServers(t *testing.T) {
 		Certificates: []spec.Certificate{{Chain: "unused", Key: "unused"}, {Chain: string(own.Chain), Key: string(own.Key)}},
 		Farms:        []spec.FarmKeys{{}, {}, {Certificates: []int{1}, CA: string(a.PEM())}},
 	}
-	all, err := Servers(farmsOf(&config.FarmTLS{CA: "ca", Cert: "cert"}), keys, "http/1.1")
+	all, err := Servers(farmsOf(&config.FarmTLS{CA: "ca", Cert: "cert"}), keys)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -41,7 +42,7 @@ func TestServers(t *testing.T) {
 	if c := all[1]; !c.RootCAs.Equal(system) || c.InsecureSkipVerify || c.MinVersion != tls.VersionTLS12 || len(c.Certificates) != 0 {
 		t.Errorf("without a wish: %+v", c)
 	}
-	if c := all[2]; !c.RootCAs.Equal(a.Pool()) || len(c.Certificates) != 1 || !c.Certificates[0].Leaf.Equal(own.Leaf) || c.NextProtos[0] != "http/1.1" {
+	if c := all[2]; !c.RootCAs.Equal(a.Pool()) || len(c.Certificates) != 1 || !c.Certificates[0].Leaf.Equal(own.Leaf) || !slices.Equal(c.NextProtos, []string{"h2", "http/1.1"}) {
 		t.Errorf("with an authority and a certificate: %+v", c)
 	}
 	all, err = Servers(farmsOf(&config.FarmTLS{Insecure: true}), nil)

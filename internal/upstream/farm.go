@@ -4,6 +4,7 @@ import (
 	"crypto/tls"
 	"net"
 	"slices"
+	"strings"
 	"sync/atomic"
 	"time"
 
@@ -49,6 +50,7 @@ type State struct {
 	waiting   atomic.Int64                      // tasks of all loops that wait for one of these
 	skipUntil atomic.Int64                      // executor time; not chosen before, if there is another
 	failed    atomic.Uint32                     // what home.Starts was when that was set
+	shares    atomic.Bool                       // requests share connections (HTTP/2): it is to, or has agreed to
 	gone      atomic.Bool                       // no longer configured: its connections are not kept
 }
 
@@ -178,6 +180,8 @@ func (s *Servers) Apply(cfg *config.Config, slot func(farm, url string) int) (fa
 			if sc.Secure() {
 				st.security.Store(s.securityOf(&fc, i, nameOf(&fc, sc), st))
 			}
+			must := st.speaksHTTP2(f)
+			st.shares.Store(must || fc.Protocol == config.ProtocolAuto && st.shares.Load())
 			used[st.Slot] = st
 			f.Servers = append(f.Servers, &Server{State: st, Farm: f, Weight: sc.Weight, Authority: authority(sc)})
 		}
@@ -207,6 +211,11 @@ func (s *Servers) state(slot int, f *config.Farm, sc config.Server) *State {
 	}
 	st.network, st.address = sc.Endpoint()
 	return st
+}
+
+// speaksHTTP2 reports whether the server is to, whatever it would choose.
+func (s *State) speaksHTTP2(f *Farm) bool {
+	return f.Protocol == config.HTTP2 || strings.HasPrefix(s.URL, "h2://")
 }
 
 // meets reports whether the connections to a server are what farm f wants.

@@ -2,6 +2,7 @@ package upstream
 
 import (
 	"errors"
+	"slices"
 	"time"
 
 	"sluice/internal/reactor"
@@ -27,6 +28,7 @@ type Conn struct {
 	server *State
 	pool   *Pool
 	idle   bool
+	link   *link // what it is a share of; nil: it is a connection of its own
 }
 
 // How tells where a borrowed connection came from.
@@ -47,6 +49,7 @@ type Pool struct {
 	dial     Dial
 	adopt    Adopt
 	stats    func(slot int) *segment.ServerStats
+	carry    Carry // nil: no connection carries many requests
 	takeover *segment.Counter
 	siblings []*Pool  // immutable after Join
 	places   []*place // by slot; made on first use
@@ -58,6 +61,10 @@ type place struct {
 	stats   *segment.ServerStats
 	idle    []*Conn // the last one used is the first one taken: it is warm, and the rest can age
 	waiters []*waiter
+
+	links   []*link   // that take requests
+	opening bool      // one more is being opened
+	queued  []*waiter // for room on one
 }
 
 // NewPool makes the pool of one loop. stats gives a server's block in the
@@ -83,6 +90,9 @@ func (p *Pool) Stats(s *State) *segment.ServerStats { return p.at(s).stats }
 // sibling's, else a new one. fresh asks for a new one. Give or Discard ends the
 // loan. It may park.
 func (p *Pool) Borrow(s *Server, fresh bool) (*Conn, How, error) {
+	if s.carried() {
+		return p.stream(s)
+	}
 	at := p.at(s.State)
 	if !fresh {
 		if c := at.pop(s.State); c != nil {
@@ -111,7 +121,33 @@ func (p *Pool) open(s *Server) (*Conn, error) {
 	stats := p.at(s.State).stats
 	stats.Connects.Inc()
 	stats.Open.Inc()
-	return &Conn{Stream: stream, server: s.State, pool: p}, nil
+	c := &Conn{Stream: stream, server: s.State, pool: p}
+	many, err := p.carriesMany(s, c)
+	switch {
+	case err != nil:
+		p.Discard(c)
+		return nil, err
+	case many:
+		return p.share(s, stream)
+	}
+	return c, nil
+}
+
+// carriesMany reports whether requests share a new connection: as the farm says, or as
+// was agreed by ALPN.
+func (p *Pool) carriesMany(s *Server, c *Conn) (bool, error) {
+	agreed, secured := c.Protocol(), s.security.Load() != nil
+	must := s.speaksHTTP2(s.Farm)
+	switch {
+	case p.carry == nil:
+		return false, nil
+	case must && secured && agreed != "h2":
+		return false, ErrProtocol
+	case must || agreed == "h2":
+		return true, nil
+	}
+	s.shares.Store(false)
+	return false, nil
 }
 
 // reach dials one after another of the server's addresses until one accepts, and
@@ -138,6 +174,10 @@ func (p *Pool) reach(s *Server) (stream reactor.Stream, err error) {
 // Give takes back a connection whose response was read to its end and that the
 // server keeps open. It stays up to keepAlive, if fewer than most are idle.
 func (p *Pool) Give(c *Conn, keepAlive time.Duration, most int) {
+	if c.link != nil {
+		c.ended()
+		return
+	}
 	at := p.at(c.server)
 	c.OnHangup(nil)
 	c.SetWriteTimeout(0)
@@ -163,6 +203,10 @@ func (p *Pool) Give(c *Conn, keepAlive time.Duration, most int) {
 
 // Discard closes a borrowed connection.
 func (p *Pool) Discard(c *Conn) {
+	if c.link != nil {
+		c.ended()
+		return
+	}
 	c.Close()
 	p.at(c.server).stats.Open.Dec()
 	p.closed(c.server)
@@ -235,5 +279,10 @@ func (p *Pool) Retire(s *State) {
 	at := p.at(s)
 	for c := at.pop(s); c != nil; c = at.pop(s) {
 		p.Discard(c)
+	}
+	for _, l := range slices.Clone(at.links) {
+		if l.server == s {
+			l.Leave()
+		}
 	}
 }

@@ -67,6 +67,7 @@ func newLane(shared *segment.Segment, office *admission.Office, s *spec.Spec, i 
 	l.pool = upstream.NewPool(l.loop, l.dial, l.adopt, stats, &l.stats.Takeovers)
 	l.desk = office.NewDesk(stats, monotonic()-l.loop.Clock())
 	l.proxy = proxy.New(l.loop, l.pool, l.desk, l.stats, proxy.Place{Worker: s.Worker, Node: s.Node, Loop: i})
+	l.pool.CarryBy(l.proxy.Carry)
 	return l, nil
 }
 

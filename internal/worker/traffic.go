@@ -58,7 +58,7 @@ func (t *traffic) Apply(s *spec.Spec) error {
 	if err != nil {
 		return err
 	}
-	servers, err := tlsterm.Servers(s.Config, s.Keys, "http/1.1")
+	servers, err := tlsterm.Servers(s.Config, s.Keys)
 	if err != nil {
 		return err
 	}
@@ -96,7 +96,7 @@ func (t *traffic) Renew(keys *spec.Keys) error {
 	if err != nil {
 		return err
 	}
-	servers, err := tlsterm.Servers(t.current.Config, keys, "http/1.1")
+	servers, err := tlsterm.Servers(t.current.Config, keys)
 	if err != nil {
 		return err
 	}
