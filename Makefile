@@ -12,7 +12,7 @@ LDFLAGS := -s -w -X main.version=$(VERSION)
 # detector needs. Command, then the Debian package that has it.
 TOOLS := cc:build-essential nginx:nginx haproxy:haproxy caddy:caddy wrk:wrk \
          h2load:nghttp2-client /usr/include/openssl/ssl.h:libssl-dev curl:curl ab:apache2-utils \
-         qemu-system-x86_64:qemu-system-x86
+         qemu-system-x86_64:qemu-system-x86 pebble:pebble
 
 # What the application of the overload benchmark is made of.
 JARS := /usr/share/java

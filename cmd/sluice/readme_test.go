@@ -169,6 +169,10 @@ var withoutDefault = map[string]string{
 	"listeners[].name":         "the address",
 	"farms.NAME.servers[].url": "required",
 
+	"tls.acme.names":                      "required",
+	"tls.acme.cache":                      "required",
+	"tls.acme.email":                      "none",
+	"tls.acme.ca":                         "none",
 	"tls.tickets.file":                    "none",
 	"listeners[].redirect":                "none",
 	"listeners[].tls.certificates[].cert": "required",
@@ -191,6 +195,7 @@ var withoutDefault = map[string]string{
 func TestReadmeDefaults(t *testing.T) {
 	c, err := config.Parse("least", []byte(`
 listeners: [{address: ":8080", tls: {certificates: [a.pem]}}]
+tls: {acme: {names: [a.example], cache: /c}}
 farms: {NAME: {servers: [{url: "https://127.0.0.1:3000"}], tls: {}}}`))
 	if err != nil {
 		t.Fatal(err)

@@ -34,6 +34,9 @@ func (k *checker) all() {
 	k.state()
 	k.overload()
 	k.tickets()
+	if k.TLS.ACME != nil {
+		k.acme(k.TLS.ACME, "tls.acme")
+	}
 }
 
 // The machine's bounds, which the shared segment reserves room for, and the

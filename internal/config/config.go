@@ -152,6 +152,18 @@ type Certificate struct {
 // TLS is what the listeners with TLS have in common.
 type TLS struct {
 	Tickets Tickets `yaml:"tickets" json:"tickets"`
+	ACME    *ACME   `yaml:"acme" json:"acme,omitempty"` // nil: all certificates are files
+}
+
+// ACME says which certificates are asked for, and renewed, by the protocol of RFC 8555.
+// The authority looks for the names at port 443 (tls-alpn-01, RFC 8737); all listeners with
+// TLS have the certificates, and answer. To name a directory is to agree to its terms.
+type ACME struct {
+	Names     []string `yaml:"names" json:"names"`         // hosts, a certificate for each
+	Cache     string   `yaml:"cache" json:"cache"`         // directory that keeps keys and certificates; several machines may share it
+	Email     string   `yaml:"email" json:"email"`         // where the authority writes to; empty: nowhere
+	Directory string   `yaml:"directory" json:"directory"` // URL of the authority
+	CA        string   `yaml:"ca" json:"ca"`               // file of the certificates, PEM, that sign the directory's; empty: those of this machine
 }
 
 // Tickets are what clients go on with a session by (RFC 8446 2.2, RFC 5077). All workers

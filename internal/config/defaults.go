@@ -87,6 +87,8 @@ func (t *ListenerTLS) setDefaults() {
 	t.ClientAuth.Mode = ClientAuthOff
 }
 
+func (a *ACME) setDefaults() { a.Directory = "https://acme-v02.api.letsencrypt.org/directory" }
+
 func (c *Certificate) setDefaults() { c.OCSP = OCSPAuto }
 
 func (s *Server) setDefaults() { s.Weight, s.Node = 100, "auto" }

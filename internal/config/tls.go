@@ -4,6 +4,8 @@ import (
 	"crypto/sha256"
 	"encoding/base64"
 	"errors"
+	"net/netip"
+	"net/url"
 	"slices"
 	"strconv"
 	"strings"
@@ -33,6 +35,45 @@ var otherCurves = map[string]string{
 func (k *checker) tickets() {
 	const least, most = Duration(time.Minute), Duration(56 * time.Hour)
 	checkBounds(k, Duration.String, []bound[Duration]{{"tls.tickets.rotate", k.TLS.Tickets.Rotate, least, most}})
+}
+
+// maxNames bounds the certificates that are asked for: authorities have limits of their
+// own, and one name after the other is asked for.
+const maxNames = 100
+
+// acme checks which certificates are asked for.
+func (k *checker) acme(a *ACME, at string) {
+	if len(a.Names) == 0 || len(a.Names) > maxNames {
+		k.add(at+".names", "", problem{strconv.Itoa(len(a.Names)) + " names", "write 1 to " + strconv.Itoa(maxNames) + ` hosts: ["www.example.com"]`})
+	}
+	for i, name := range a.Names {
+		one := at + ".names[" + strconv.Itoa(i) + "]"
+		_, notAddress := netip.ParseAddr(name)
+		switch p := checkHost(name); {
+		case slices.Contains(a.Names[:i], name):
+			k.add(one, name, problem{"named twice", "remove one"})
+		case strings.HasPrefix(name, "*"):
+			k.add(one, name, problem{"a wildcard is given only to who can change the DNS", "name each host, or use the file of a certificate that was asked for otherwise"})
+		case notAddress == nil || strings.HasPrefix(name, "["):
+			k.add(one, name, problem{"an address, not a name", "write a name in the DNS"})
+		case p != nil:
+			k.add(one, name, *p)
+		case name != strings.ToLower(strings.TrimSuffix(name, ".")):
+			k.add(one, name, problem{"not in its plain form", "write " + quote(strings.ToLower(strings.TrimSuffix(name, ".")))})
+		}
+	}
+	if !strings.HasPrefix(a.Cache, "/") {
+		k.add(at+".cache", a.Cache, problem{"not the absolute path of a directory", "write /var/lib/sluice/acme"})
+	}
+	if u, err := url.Parse(a.Directory); err != nil || u.Scheme != "https" || u.Host == "" {
+		k.add(at+".directory", a.Directory, problem{"not a URL with https", "leave the key out for Let's Encrypt"})
+	}
+	if a.Email != "" && (strings.Count(a.Email, "@") != 1 || strings.ContainsAny(a.Email, " ,;:<>")) {
+		k.add(at+".email", a.Email, problem{"not one address of mail", "write admin@example.com"})
+	}
+	if !slices.ContainsFunc(k.Listeners, func(l Listener) bool { return l.TLS != nil }) {
+		k.add(at, "", problem{"no listener has TLS: nobody would answer the authority, or use the certificates", `write listeners: [{address: ":443", tls: {}}]`})
+	}
 }
 
 // derive fills in where a key stands.
@@ -78,6 +119,7 @@ func (k *checker) listenerTLS(t *ListenerTLS, at string) {
 
 func (k *checker) certificates(certificates []Certificate, at string) {
 	switch n := len(certificates); {
+	case n == 0 && k.TLS.ACME != nil: // those that are asked for will do
 	case n == 0:
 		k.add(at, "", problem{"no certificate: no client could connect", "write [{cert: site.crt, key: site.key}]"})
 	case n > maxCertificates:

@@ -97,6 +97,7 @@ func TestConversation(t *testing.T) {
 		{supervisor, worker, Message{Kind: KindKeys, Generation: 7, Keys: &Keys{
 			Certificates: []Certificate{{"-----BEGIN\n+/=\n", "<key> & \u2028", []byte{0, 255}}}, Listeners: []ListenerKeys{{}, {[]int{0}, "ca"}},
 		}}},
+		{worker, supervisor, Message{Kind: KindRenewed, Serial: 3, Text: "not a key"}},
 		{supervisor, worker, Message{Kind: KindPing}},
 		{worker, supervisor, Message{Kind: KindPong}},
 		{supervisor, worker, Message{Kind: KindSpec, Spec: &Spec{Generation: 8, Servers: []ServerSlot{{"app", "http://a", 3}}}}},

@@ -13,13 +13,14 @@ type Kind string
 
 // The supervisor sends the first six, a worker the others.
 const (
-	KindKeys   Kind = "keys"   // the files of certificates have changed, the configuration has not; not answered
+	KindKeys   Kind = "keys"   // the files of certificates have changed, the configuration has not; answered by renewed
 	KindSpec   Kind = "spec"   // take this configuration; answered by ready or refused
 	KindDrain  Kind = "drain"  // stop accepting, finish what is in progress; answered by drained
 	KindStop   Kind = "stop"   // close everything and exit
 	KindReopen Kind = "reopen" // open the log files anew
 	KindPing   Kind = "ping"   // answered by pong if the loops turn
 
+	KindRenewed Kind = "renewed" // the keys of this serial number are in use, or Text says why not
 	KindReady   Kind = "ready"   // the configuration of this generation is in effect
 	KindRefused Kind = "refused" // it is not, and Text says why; the one before stays
 	KindDrained Kind = "drained" // no connection is left, or the limit is over; the worker exits
@@ -31,7 +32,8 @@ const (
 type Message struct {
 	Kind       Kind          `json:"kind"`
 	Generation uint64        `json:"generation,omitempty"` // ready, refused: the configuration that it answers; keys: the one that they belong to
-	Text       string        `json:"text,omitempty"`       // refused: why, for the operator
+	Serial     uint64        `json:"serial,omitempty"`     // renewed: the keys that it answers
+	Text       string        `json:"text,omitempty"`       // refused, renewed: why not, for the operator
 	Limit      time.Duration `json:"limit,omitempty"`      // drain: how long requests in progress may take, ns
 	Spec       *Spec         `json:"spec,omitempty"`       // spec
 	Keys       *Keys         `json:"keys,omitempty"`       // keys; of the configuration of this generation

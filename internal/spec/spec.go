@@ -50,9 +50,11 @@ type ServerSlot struct {
 // configuration, by a message of their own.
 type Keys struct {
 	Certificates []Certificate  `json:"certificates"`
-	Listeners    []ListenerKeys `json:"listeners"` // as Config.Listeners
-	Tickets      [][]byte       `json:"tickets"`   // keys of session tickets, 32 bytes each: the first seals, all open
-	Farms        []FarmKeys     `json:"farms"`     // as Config.Farms
+	Listeners    []ListenerKeys `json:"listeners"`  // as Config.Listeners
+	Tickets      [][]byte       `json:"tickets"`    // keys of session tickets, 32 bytes each: the first seals, all open
+	Challenges   []Challenge    `json:"challenges"` // what an authority wants to see now
+	Serial       uint64         `json:"serial"`     // counts what was given out
+	Farms        []FarmKeys     `json:"farms"`      // as Config.Farms
 }
 
 // Certificate is a certificate with its key, in PEM.
@@ -60,6 +62,13 @@ type Certificate struct {
 	Chain  string `json:"chain"` // the certificate itself, then those that lead to its root
 	Key    string `json:"key"`
 	Staple []byte `json:"staple"` // its authority's word that it is good (OCSP, RFC 6960), DER; nil: none
+}
+
+// Challenge is the certificate that proves to an authority that a name is ours, and that
+// is for nobody else (RFC 8737).
+type Challenge struct {
+	Name string `json:"name"`
+	Certificate
 }
 
 // ListenerKeys are those of one listener; empty without TLS.

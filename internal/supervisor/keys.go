@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"sluice/internal/config"
+	"sluice/internal/segment"
 	"sluice/internal/spec"
 	"sluice/internal/tlsterm/authority"
 	"sluice/internal/tlsterm/keyring"
@@ -25,6 +26,10 @@ type keys struct {
 	renewAt time.Time // the next key of session tickets; zero: nobody needs one
 	fresh   *reread   // came during a reload, and waits for its end
 	staples authority.Staples
+
+	serial     uint64 // of the keys given out last
+	challenges []spec.Challenge
+	proofs     []proof // that are awaited
 
 	renewed uint64 // times that files which had changed were taken
 	refused uint64 // and were not, since something was wrong with them
@@ -42,6 +47,19 @@ const stapleLook = 10 * time.Second
 
 // stapled: authorities have said something new.
 type stapled struct{ staples authority.Staples }
+
+// challenged: an authority wants to see a certificate for a name, or has seen it.
+type challenged struct {
+	name  string
+	shown *spec.Certificate // nil: it has
+	done  chan<- error      // told when every worker shows it; has room for one
+}
+
+// proof is a challenge that waits for the workers.
+type proof struct {
+	serial uint64 // of the keys that have it; 0: none yet
+	done   chan<- error
+}
 
 // readKeys reads the files that a configuration names, and makes sure that what is in
 // them can be given to a worker. A certificate that has expired is served, and told:
@@ -65,6 +83,7 @@ func (s *Supervisor) watchKeys() (end func()) {
 	var running sync.WaitGroup
 	running.Go(func() { s.watchFiles(ctx) })
 	running.Go(func() { s.askAuthorities(ctx) })
+	running.Go(func() { s.askForCertificates(ctx) })
 	return func() {
 		cancel()
 		running.Wait()
@@ -90,6 +109,53 @@ func (s *Supervisor) askAuthorities(ctx context.Context) {
 			s.deliver(stapled{staples})
 		}
 	}
+}
+
+// askForCertificates asks for those of tls.acme. They come by their files, as others do.
+func (s *Supervisor) askForCertificates(ctx context.Context) {
+	issuer := authority.Issuer{Show: s.show, Hide: func(name string) { s.deliver(challenged{name: name}) }}
+	for now := range ticks(ctx, keysLook) {
+		if shown := s.shown.Load(); shown.ready && shown.current.config.TLS.ACME != nil {
+			issuer.Look(ctx, now, shown.current.config.TLS.ACME, shown.current.ring.Certs)
+		}
+	}
+}
+
+// show has every worker show a certificate to an authority, and returns when all do.
+func (s *Supervisor) show(ctx context.Context, name string, shown spec.Certificate) error {
+	done := make(chan error, 1)
+	s.deliver(challenged{name, &shown, done})
+	select {
+	case err := <-done:
+		return err
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// challenge puts the word of an authority into effect.
+func (s *Supervisor) challenge(c challenged) {
+	s.keys.challenges = slices.DeleteFunc(slices.Clone(s.keys.challenges), func(old spec.Challenge) bool { return old.Name == c.name })
+	if c.shown != nil {
+		s.keys.challenges = append(s.keys.challenges, spec.Challenge{Name: c.name, Certificate: *c.shown})
+		s.keys.proofs = append(s.keys.proofs, proof{done: c.done})
+	}
+	s.refresh()
+}
+
+// prove tells those who wait for a challenge that every worker shows it. One that is dead,
+// or not yet there, accepts nobody before it does.
+func (s *Supervisor) prove() {
+	s.keys.proofs = slices.DeleteFunc(s.keys.proofs, func(p proof) bool {
+		missing := slices.ContainsFunc(s.members, func(m *member) bool {
+			return m.process != nil && m.state == segment.Serving && m.process.keysHave < p.serial
+		})
+		if p.serial == 0 || missing {
+			return false
+		}
+		p.done <- nil
+		return true
+	})
 }
 
 // ticks yields the time, at once and then at each interval, until ctx ends.
@@ -133,11 +199,23 @@ func (s *Supervisor) refresh() {
 		slog.Info("certificates were read again", "certificates", len(fresh.ring.Certs))
 	}
 	s.keys.fresh = nil
-	s.compose(&next)
 	last := s.current
+	s.compose(&next)
 	s.current = &next
-	if reflect.DeepEqual(last.keys, next.keys) {
+	if next.keys != nil && last.keys != nil {
+		serial := next.keys.Serial
+		if next.keys.Serial = last.keys.Serial; reflect.DeepEqual(last.keys, next.keys) {
+			return
+		}
+		next.keys.Serial = serial
+	}
+	if next.keys == nil {
 		return
+	}
+	for i := range s.keys.proofs {
+		if p := &s.keys.proofs[i]; p.serial == 0 {
+			p.serial = next.keys.Serial
+		}
 	}
 	for _, m := range s.members {
 		if m.process != nil && m.process.want == next.generation {
@@ -146,7 +224,8 @@ func (s *Supervisor) refresh() {
 	}
 }
 
-// compose makes the keys of an edition that is not in force yet.
+// compose makes the keys of an edition that is not in force yet, with a serial number of
+// their own.
 func (s *Supervisor) compose(e *edition) {
 	e.keys, s.keys.renewAt = nil, time.Time{}
 	if e.ring.Keys == nil {
@@ -154,6 +233,8 @@ func (s *Supervisor) compose(e *edition) {
 	}
 	now := time.Now()
 	whole := *e.ring.Keys
+	s.keys.serial++
+	whole.Serial, whole.Challenges = s.keys.serial, s.keys.challenges
 	whole.Tickets, s.keys.renewAt = s.keys.tickets.Keys(now, e.ring, time.Duration(e.config.TLS.Tickets.Rotate))
 	whole.Certificates = slices.Clone(whole.Certificates)
 	for i, c := range e.ring.Certs {

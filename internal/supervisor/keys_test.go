@@ -1,6 +1,7 @@
 package supervisor
 
 import (
+	"context"
 	"errors"
 	"os"
 	"path/filepath"
@@ -271,6 +272,62 @@ func TestStaplesEnd(t *testing.T) {
 		look("after an hour", [2]bool{false, true})
 		st.after(time.Hour)
 		look("after two", [2]bool{false, false})
+		st.forget()
+	})
+}
+
+// Who proves a name waits until every worker that serves shows the proof; one that dies
+// meanwhile is not waited for, and the next shows it.
+func TestProofsAreShown(t *testing.T) {
+	files := newShop(t)
+	files.put("a")
+	play(t, 2, func(st *stage) {
+		st.renewConfig(files.config("a"))
+		keys := keep(st)
+		normal, silent := st.answer, true
+		st.answer = func(w, life int, m *spec.Message) string {
+			if normal(w, life, m); m != nil && m.Kind == spec.KindKeys && w == 1 && silent {
+				return "hang"
+			}
+			return ""
+		}
+		st.run()
+		shown := make(chan error, 1)
+		ctx, cancel := context.WithTimeout(context.Background(), time.Hour)
+		defer cancel()
+		go func() { shown <- st.s.show(ctx, "a.example", spec.Certificate{Chain: "proof"}) }()
+		st.after(time.Minute)
+		select {
+		case err := <-shown:
+			st.Fatalf("a worker does not show it: %v", err)
+		default:
+		}
+		if c := keys(0).Challenges; len(c) != 1 || c[0].Name != "a.example" || c[0].Chain != "proof" {
+			st.Errorf("%+v", c)
+		}
+		silent = false
+		st.s.members[1].process.end()
+		if err := <-shown; err != nil {
+			st.Error(err)
+		}
+		st.after(time.Second)
+		if len(keys(1).Challenges) != 1 {
+			st.Error("the new worker does not show it")
+		}
+		st.s.deliver(challenged{name: "a.example"})
+		st.after(time.Second)
+		if len(keys(0).Challenges)+len(keys(1).Challenges) != 0 {
+			st.Error("it is shown on")
+		}
+		// At once, where all answer.
+		if err := st.s.show(ctx, "b.example", spec.Certificate{}); err != nil {
+			st.Error(err)
+		}
+		over, end := context.WithCancel(ctx)
+		end()
+		if err := st.s.show(over, "c.example", spec.Certificate{}); err != nil && !errors.Is(err, context.Canceled) {
+			st.Error(err)
+		}
 		st.forget()
 	})
 }

@@ -102,6 +102,9 @@ func (s *Supervisor) describe(m *member) {
 func (s *Supervisor) send(m *member, parcel *parcel) {
 	p := m.process
 	p.want, p.have = parcel.message.Spec.Generation, 0
+	if keys := parcel.message.Spec.Keys; keys != nil {
+		p.keysSent = keys.Serial
+	}
 	p.answerBy = time.Now().Add(answerLimit)
 	p.send(parcel)
 }
@@ -114,6 +117,7 @@ func (s *Supervisor) listen(m *member, p *process, message *spec.Message) {
 			return // an older one, overtaken by the next
 		}
 		p.have, p.answerBy = p.want, time.Time{}
+		p.keysHave = max(p.keysHave, p.keysSent)
 		if p.pingAt.IsZero() {
 			p.pingAt = time.Now().Add(pingInterval)
 		}
@@ -124,6 +128,11 @@ func (s *Supervisor) listen(m *member, p *process, message *spec.Message) {
 			slog.Info("worker serves", "worker", m.place.Index, "pid", p.pid, "node", m.place.Node, "loops", m.place.Loops)
 		}
 		s.progress()
+	case spec.KindRenewed:
+		p.keysHave = max(p.keysHave, message.Serial)
+		if message.Text != "" {
+			slog.Error("worker does not use new certificates, but the old ones", "worker", m.place.Index, "error", message.Text)
+		}
 	case spec.KindRefused:
 		if message.Generation == p.want {
 			s.refused(m, fmt.Errorf("worker %d refused the configuration: %s", m.place.Index, message.Text))

@@ -48,6 +48,8 @@ type process struct {
 	answerBy   time.Time // want must be answered by then; zero: it has been
 	pingAt     time.Time // the next ping; zero: it does not serve yet
 	unanswered int       // pings since the last pong
+	keysSent   uint64    // serial number of the keys in the last configuration
+	keysHave   uint64    // and of those that it said are in use
 }
 
 // exited: the process is gone.

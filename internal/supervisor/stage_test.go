@@ -231,6 +231,8 @@ func (st *stage) reply(w, life int, m *spec.Message) (reply *spec.Message, exit 
 	switch m.Kind {
 	case spec.KindSpec:
 		return &spec.Message{Kind: spec.KindReady, Generation: m.Spec.Generation}, ""
+	case spec.KindKeys:
+		return &spec.Message{Kind: spec.KindRenewed, Serial: m.Keys.Serial}, ""
 	case spec.KindPing:
 		return &spec.Message{Kind: spec.KindPong}, ""
 	case spec.KindDrain:

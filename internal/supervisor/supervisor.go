@@ -98,7 +98,7 @@ const (
 )
 
 // event is something that happened: exited, heard, signalled, asked, loaded, reread,
-// stapled or cancelled.
+// stapled, challenged or cancelled.
 type event any
 
 // cancelled: the context of Run has ended.
@@ -270,9 +270,12 @@ func (s *Supervisor) handle(e event) {
 	case stapled:
 		s.keys.staples = e.staples
 		s.refresh()
+	case challenged:
+		s.challenge(e)
 	case cancelled:
 		s.stop()
 	}
+	s.prove()
 }
 
 // deliver gives an event to the event loop, or drops it when that has ended.

@@ -64,7 +64,7 @@ var arrows = []row{
 	{"internal/topology", nil, "reads the machine"},
 	{"internal/topology/shape", nil, "draws machines for tests"},
 	{"internal/tlsterm", to("config", "spec"), "how TLS ends: told everything, no file, no connection"},
-	{"internal/tlsterm/authority", to("tlsterm/keyring"), "asks who signs certificates: HTTP outwards, meets no client"},
+	{"internal/tlsterm/authority", to("config", "spec", "tlsterm/keyring"), "asks who signs certificates: HTTP outwards, meets no client"},
 	{"internal/tlsterm/keyring", to("config", "spec"), "the supervisor's side of TLS: reads files, meets no client"},
 	{"internal/spec", to("config"), "what crosses from supervisor to worker"},
 	{"internal/segment", nil, "what both share"},

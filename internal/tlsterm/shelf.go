@@ -3,6 +3,7 @@ package tlsterm
 import (
 	"crypto/tls"
 	"crypto/x509"
+	"errors"
 	"strings"
 )
 
@@ -70,8 +71,14 @@ func (s *shelf) choose(hello *tls.ClientHelloInfo) (*tls.Certificate, error) {
 	if c := usable(s.first, &anyName); c != nil {
 		return c, nil
 	}
+	if len(s.first) == 0 {
+		return nil, errNone
+	}
 	return s.first[0], nil
 }
+
+// errNone: the first certificate has been asked for, and has not come yet.
+var errNone = errors.New("tls: no certificates configured")
 
 // usable is the first certificate whose key and signatures the client understands.
 func usable(certificates []*tls.Certificate, hello *tls.ClientHelloInfo) *tls.Certificate {

@@ -13,6 +13,7 @@ import (
 	"crypto/x509"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"sluice/internal/config"
@@ -48,6 +49,9 @@ func New(cfg *config.Config, keys *spec.Keys, serves ...string) ([]*Terminator, 
 		}
 		var err error
 		if all[i], err = newTerminator(&l, keys.Listeners[i], pairs, serves); err != nil {
+			return nil, fmt.Errorf("listener %s: %w", l.Name, err)
+		}
+		if err := all[i].prove(keys.Challenges); err != nil {
 			return nil, fmt.Errorf("listener %s: %w", l.Name, err)
 		}
 		all[i].seal(keys.Tickets, &l.TLS.ClientAuth, keys.Listeners[i].ClientCA)
@@ -108,6 +112,42 @@ func (t *Terminator) seal(tickets [][]byte, asked *config.ClientAuth, ca string)
 	if len(keys) > 0 {
 		t.config.SetSessionTicketKeys(keys)
 	}
+}
+
+// Proof is the protocol by which an authority looks whether a name is ours (RFC 8737).
+// Nothing follows the handshake.
+const Proof = "acme-tls/1"
+
+// prove has an authority shown what it wants to see. A client that offers the protocol of
+// that and no other is one.
+func (t *Terminator) prove(challenges []spec.Challenge) error {
+	if len(challenges) == 0 {
+		return nil
+	}
+	proofs := map[string]*tls.Certificate{}
+	for _, c := range challenges {
+		pair, err := tls.X509KeyPair([]byte(c.Chain), []byte(c.Key))
+		if err != nil {
+			return fmt.Errorf("challenge for %s: %w", c.Name, err)
+		}
+		proofs[c.Name] = &pair
+	}
+	proof := &tls.Config{
+		NextProtos: []string{Proof},
+		GetCertificate: func(hello *tls.ClientHelloInfo) (*tls.Certificate, error) {
+			if pair := proofs[strings.ToLower(hello.ServerName)]; pair != nil {
+				return pair, nil
+			}
+			return nil, fmt.Errorf("no challenge for %q", hello.ServerName)
+		},
+	}
+	t.config.GetConfigForClient = func(hello *tls.ClientHelloInfo) (*tls.Config, error) {
+		if len(hello.SupportedProtos) == 1 && hello.SupportedProtos[0] == Proof {
+			return proof, nil
+		}
+		return nil, nil // the usual one
+	}
+	return nil
 }
 
 // ticketKeyBytes is the length of a key that crypto/tls takes for tickets.

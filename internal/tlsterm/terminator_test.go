@@ -321,3 +321,50 @@ func TestStaple(t *testing.T) {
 		}
 	}
 }
+
+// Who comes to prove a name sees the certificate made for that, also where clients must
+// show one, and nobody else does.
+func TestProofs(t *testing.T) {
+	a := testkit.NewAuthority(t, "root")
+	usual, proof := a.Issue(testkit.Wish{Names: []string{"a.example"}}), a.Issue(testkit.Wish{Names: []string{"a.example"}})
+	keys := keysOf(usual)
+	keys.Listeners[0].ClientCA = string(a.PEM())
+	keys.Challenges = []spec.Challenge{{Name: "a.example", Certificate: spec.Certificate{Chain: string(proof.Chain), Key: string(proof.Key)}}}
+	open := newOne(t, listenerOf(t, nil), keys).Config()
+	closed := newOne(t, listenerOf(t, func(l *config.Listener) { l.TLS.ClientAuth.Mode = "require" }), keys).Config()
+	keys.Challenges = nil
+	without := newOne(t, listenerOf(t, nil), keys).Config()
+	for _, test := range []struct {
+		name   string
+		server *tls.Config
+		sni    string
+		offers []string
+		want   *testkit.Issued // nil: the handshake fails
+	}{
+		{"an authority", open, "A.example", []string{Proof}, &proof},
+		{"an authority, where clients show certificates", closed, "a.example", []string{Proof}, &proof},
+		{"an authority that asks for another name", open, "b.example", []string{Proof}, nil},
+		{"a client", open, "a.example", []string{"h2", "http/1.1"}, &usual},
+		{"a client that offers it among others", open, "a.example", []string{"http/1.1", Proof}, &usual},
+		{"a client that offers nothing", open, "a.example", nil, &usual},
+		{"an authority, and there is no proof", without, "a.example", []string{Proof}, nil},
+	} {
+		_, got, err := shake(t, test.server, &tls.Config{ServerName: test.sni, NextProtos: test.offers, InsecureSkipVerify: true})
+		switch {
+		case test.want == nil && err == nil, test.want != nil && err != nil:
+			t.Errorf("%s: %v", test.name, err)
+		case err == nil && !got.PeerCertificates[0].Equal(test.want.Leaf):
+			t.Errorf("%s: another certificate", test.name)
+		case err == nil && (got.NegotiatedProtocol == Proof) != (test.want == &proof):
+			t.Errorf("%s: protocol %q", test.name, got.NegotiatedProtocol)
+		}
+	}
+}
+
+// A listener whose certificates have been asked for, and have not come, refuses clients.
+func TestNoCertificateYet(t *testing.T) {
+	keys := &spec.Keys{Listeners: make([]spec.ListenerKeys, 1)}
+	if _, _, err := shake(t, newOne(t, listenerOf(t, nil), keys).Config(), &tls.Config{InsecureSkipVerify: true}); err == nil {
+		t.Error("a handshake without a certificate")
+	}
+}

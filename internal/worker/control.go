@@ -193,9 +193,11 @@ func (c *control) renew(m *spec.Message) {
 	if c.current == nil || c.current.Generation != m.Generation {
 		return
 	}
+	answer := &spec.Message{Kind: spec.KindRenewed, Serial: m.Keys.Serial}
 	if err := c.traffic.Renew(m.Keys); err != nil {
-		slog.Error("new certificates are not used; the old ones are", "error", err)
+		answer.Text = err.Error()
 	}
+	c.send(answer)
 }
 
 // adopt makes s speak of the descriptors that the worker already has. Each spec

@@ -131,7 +131,7 @@ func (r *rig) hears(want string) {
 	if err != nil {
 		r.t.Fatalf("waiting for %q: %v", want, err)
 	}
-	if got := strings.TrimSpace(fmt.Sprintf("%s %d %s", m.Kind, m.Generation, m.Text)); got != want {
+	if got := strings.TrimSpace(fmt.Sprintf("%s %d %s", m.Kind, m.Generation+m.Serial, m.Text)); got != want {
 		r.t.Fatalf("the worker said %q, want %q", got, want)
 	}
 }
@@ -346,7 +346,7 @@ func TestSocketsOverConfigurations(t *testing.T) {
 func TestKeys(t *testing.T) {
 	r := newRig(t)
 	say := func(generation uint64, certificates int) {
-		keys := &spec.Keys{Certificates: make([]spec.Certificate, certificates)}
+		keys := &spec.Keys{Certificates: make([]spec.Certificate, certificates), Serial: uint64(certificates)}
 		r.say(&spec.Message{Kind: spec.KindKeys, Generation: generation, Keys: keys})
 	}
 	say(1, 1) // before any configuration
@@ -356,9 +356,11 @@ func TestKeys(t *testing.T) {
 	say(2, 2) // of one that did not come
 	say(1, 3)
 	r.calls("renew 3")
+	r.hears("renewed 3")
 	r.traffic.fault = errors.New("not a key")
 	say(1, 4)
 	r.calls("renew 4")
+	r.hears("renewed 4 not a key")
 	r.say(&spec.Message{Kind: spec.KindReopen})
 	r.calls("reopen")
 }

@@ -1,5 +1,6 @@
-// Package authority asks those who sign certificates: whether one is still good (OCSP).
-// It runs in the supervisor, on goroutines of its own, and meets no client.
+// Package authority asks those who sign certificates: for certificates (ACME), and
+// whether one is still good (OCSP). It runs in the supervisor, on goroutines of its own,
+// and meets no client.
 package authority
 
 import (

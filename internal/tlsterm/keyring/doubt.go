@@ -57,7 +57,8 @@ func (r *Ring) Uncovered(cfg *config.Config) []Doubt {
 	for i, route := range cfg.Routes {
 		host, _ := route.Pattern()
 		covers := func(c Cert) bool { return covers(c.Leaf, host) }
-		if host == "" || slices.ContainsFunc(r.Certs, covers) {
+		asked := cfg.TLS.ACME != nil && slices.Contains(cfg.TLS.ACME.Names, host)
+		if host == "" || asked || slices.ContainsFunc(r.Certs, covers) {
 			continue
 		}
 		doubts = append(doubts, Doubt{Fault: config.Fault{

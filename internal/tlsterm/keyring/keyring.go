@@ -13,6 +13,7 @@ import (
 	"cmp"
 	"crypto/x509"
 	"os"
+	"path/filepath"
 	"slices"
 	"strconv"
 
@@ -36,6 +37,7 @@ type Cert struct {
 	File string
 	Leaf *x509.Certificate
 
+	Asked  string            // the name that it was asked for by tls.acme; empty: the configuration names its file
 	Issuer *x509.Certificate // who signed it; nil if the file does not tell
 	Ask    bool              // the authority is to be asked whether it is good
 	Staple *Staple           // its word, of a file; nil: none
@@ -46,6 +48,9 @@ type Cert struct {
 func Read(cfg *config.Config) (*Ring, error) {
 	r := &reader{known: map[config.Certificate]int{}, ring: &Ring{files: map[string]stamp{}}}
 	var listeners []spec.ListenerKeys
+	if cfg.TLS.ACME != nil {
+		r.asked(cfg.TLS.ACME)
+	}
 	for i, l := range cfg.Listeners {
 		listeners = append(listeners, r.listener(l.TLS, "listeners["+strconv.Itoa(i)+"].tls"))
 	}
@@ -68,6 +73,7 @@ type reader struct {
 	faults       config.Faults
 	certificates []spec.Certificate
 	known        map[config.Certificate]int // index in certificates; of a faulty one -1
+	cached       []int                      // indexes of those that were asked for
 	ring         *Ring
 }
 
@@ -81,6 +87,7 @@ func (r *reader) listener(t *config.ListenerTLS, at string) spec.ListenerKeys {
 	for i, c := range t.Certificates {
 		keys.Certificates = append(keys.Certificates, r.once(c, at+".certificates["+strconv.Itoa(i)+"]"))
 	}
+	keys.Certificates = append(keys.Certificates, r.cached...)
 	if t.ClientAuth.CA != "" {
 		keys.ClientCA = r.Authorities(t.ClientAuth.CA, at+".client_auth.ca")
 	}
@@ -117,6 +124,33 @@ func (r *reader) once(c config.Certificate, at string) int {
 		r.known[c] = index
 	}
 	return index
+}
+
+// CacheFile is where the certificate of a name is kept that was asked for, with its key.
+func CacheFile(a *config.ACME, name string) string { return filepath.Join(a.Cache, name+".pem") }
+
+// asked reads the certificates that were asked for. One that is not there, or not good,
+// will be asked for anew: it is no fault of the configuration.
+func (r *reader) asked(a *config.ACME) {
+	if a.CA != "" {
+		r.Authorities(a.CA, "tls.acme.ca")
+	}
+	for i, name := range a.Names {
+		file, at := CacheFile(a, name), "tls.acme.names["+strconv.Itoa(i)+"]"
+		probe := &reader{ring: r.ring} // has faults of its own
+		pair, leaf := probe.Pair(file, file, at)
+		if leaf == nil {
+			if r.ring.files[file] != (stamp{}) {
+				r.ring.open = append(r.ring.open, probe.faults...)
+			}
+			continue
+		}
+		r.cached = append(r.cached, len(r.certificates))
+		r.certificates = append(r.certificates, pair)
+		r.ring.Certs = append(r.ring.Certs, Cert{
+			Path: at, File: file, Leaf: leaf, Asked: name, Issuer: issuerIn(pair.Chain, leaf), Ask: len(leaf.OCSPServer) > 0,
+		})
+	}
 }
 
 // certificate reads a certificate and its key, and gives its index.

@@ -223,3 +223,49 @@ func TestOpenKeys(t *testing.T) {
 		}
 	}
 }
+
+// Certificates that were asked for stand in the cache; all listeners with TLS have them.
+// What is not good there is as if it were not there, and told.
+func TestCache(t *testing.T) {
+	dir := t.TempDir()
+	root := testkit.NewAuthority(t, "root")
+	far := time.Now().Add(1000 * time.Hour)
+	own, one := root.Issue(testkit.Wish{Names: []string{"own.example"}, To: far}), root.Issue(testkit.Wish{Names: []string{"one.example"}, To: far, Responder: "http://127.0.0.1:1"})
+	testkit.WriteFile(t, dir, "own.pem", own.Both())
+	testkit.WriteFile(t, dir, "one.example.pem", append(one.Both(), root.PEM()...))
+	testkit.WriteFile(t, dir, "two.example.pem", []byte("not a certificate"))
+	cfg := configure(t, dir, `
+- {address: ":1", tls: {certificates: [$/own.pem]}}
+- {address: ":2", tls: {}}
+- {address: ":3"}
+routes: [{host: three.example, farm: app}, {host: four.example, farm: app}]
+tls: {acme: {names: [one.example, two.example, three.example], cache: $}}`)
+	ring, err := Read(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if l := ring.Keys.Listeners; !slices.Equal(l[0].Certificates, []int{1, 0}) || !slices.Equal(l[1].Certificates, []int{0}) || l[2].Certificates != nil {
+		t.Errorf("%+v", l)
+	}
+	if c := ring.Certs[0]; len(ring.Certs) != 2 || c.Asked != "one.example" || !c.Ask || c.Issuer == nil || ring.Certs[1].Asked != "" {
+		t.Errorf("%+v", ring.Certs)
+	}
+	doubts := ring.Doubts(time.Now())
+	if len(doubts) != 2 || doubts[0].Path != "tls.acme.names[1].cert" {
+		t.Errorf("%+v", doubts)
+	}
+	if doubts := ring.Uncovered(cfg); len(doubts) != 1 || doubts[0].Path != "routes[1].host" {
+		t.Errorf("%+v", doubts)
+	}
+	var w Watcher
+	w.Changed(ring)
+	testkit.WriteFile(t, dir, "three.example.pem", root.Issue(testkit.Wish{Names: []string{"three.example"}}).Both())
+	w.Changed(ring)
+	if !w.Changed(ring) {
+		t.Error("a certificate that has come is not seen")
+	}
+	cfg.TLS.ACME.CA = filepath.Join(dir, "none")
+	if _, err := Read(cfg); err == nil || !strings.HasPrefix(err.Error(), "tls.acme.ca: ") {
+		t.Errorf("%v", err)
+	}
+}
