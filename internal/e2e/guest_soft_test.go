@@ -65,7 +65,7 @@ func loopsRoam(t *testing.T, g *guest.Guest) {
 // of the part of a test that it runs for ends them.
 func (s *guested) leavesUnderLoad(worker, node int) bool {
 	s.t.Helper()
-	const each, looks = 300, 100
+	const each, looks = 900, 200
 	s.crowdFrom(each, s.nodes[node])
 	s.crowdFrom(each, s.nodes[node])
 	for range looks {
