@@ -13,7 +13,7 @@ import (
 type Session struct {
 	Version uint16 // as in crypto/tls
 	Cipher  uint16
-	Curve   tls.CurveID // of the key exchange; 0: none, as in a resumed session of TLS 1.2
+	Curve   tls.CurveID // of the key exchange; 0: none
 	Resumed bool
 }
 

@@ -196,7 +196,10 @@ func (s *h2) takeHeaders(h frame.Head, payload []byte, st *stream, now time.Time
 		s.fields.headed, s.fields.jar = st.headed, st.jar
 	}
 	_, err := s.decoder.Write(payload)
-	if err = errors.Join(err, s.decoder.Close()); err != nil {
+	if err == nil {
+		err = s.decoder.Close()
+	}
+	if err != nil {
 		return badResponse("its fields cannot be decoded: " + err.Error())
 	}
 	s.pending, s.block = frame.Head{}, s.block[:0]

@@ -2,6 +2,8 @@ package measure
 
 import (
 	"crypto/tls"
+	"errors"
+	"io"
 	"sync"
 	"testing"
 	"time"
@@ -60,9 +62,9 @@ func TestAdd(t *testing.T) {
 		{"redirect", exchange(399, time.Second), nil, [10]int64{1, 0, 1, 0, 1, 1, 1, 1, 0, 0}},
 		{"the client's fault", exchange(400, time.Second), nil, [10]int64{0, 1, 1, 0, 0, 0, 0, 1, 1, 0}},
 		{"the server's fault", exchange(599, time.Second), nil, [10]int64{0, 1, 1, 0, 0, 0, 0, 1, 1, 0}},
-		{"no answer", exchange(0, time.Second), &client.Failure{Kind: client.Reset}, [10]int64{0, 1, 0, 0, 0, 0, 0, 1, 1, 0}},
+		{"no answer", exchange(0, time.Second), &client.Failure{Kind: client.Reset, Err: io.EOF}, [10]int64{0, 1, 0, 0, 0, 0, 0, 1, 1, 0}},
 		{"over TLS", over(exchange(200, time.Second), 1, false), nil, [10]int64{1, 0, 1, 0, 1, 1, 1, 1, 0, 1}},
-		{"the end", exchange(0, time.Second), &client.Failure{Kind: client.Stopped}, [10]int64{0, 0, 0, 1, 0, 0, 0, 1, 0, 0}},
+		{"the end", exchange(0, time.Second), &client.Failure{Kind: client.Stopped, Err: io.EOF}, [10]int64{0, 0, 0, 1, 0, 0, 0, 1, 0, 0}},
 	} {
 		s := NewSample()
 		s.Add(c.answer, c.failure, time.Time{})
@@ -73,6 +75,24 @@ func TestAdd(t *testing.T) {
 		if got != c.want || s.Sent != 10 || s.Received != 100 || s.Connects != 1 {
 			t.Errorf("%s: %v, want %v; %+v", c.name, got, c.want, s)
 		}
+	}
+}
+
+// The first failure of a kind is told, and stays the first.
+func TestExamples(t *testing.T) {
+	sum, s := NewSample(), NewSample()
+	fail := func(k client.Kind, why string) {
+		s.Add(exchange(0, time.Second), &client.Failure{Kind: k, Err: errors.New(why)}, time.Time{})
+	}
+	fail(client.Reset, "one")
+	fail(client.Reset, "two")
+	sum.Merge(s)
+	s.Reset()
+	fail(client.Reset, "three")
+	fail(client.Closed, "four")
+	sum.Merge(s)
+	if got := sum.Examples; got[client.Reset] != "one" || got[client.Closed] != "four" || s.Examples[client.Reset] != "three" {
+		t.Errorf("%q, %q", got, s.Examples)
 	}
 }
 
@@ -106,7 +126,7 @@ func TestMergeAndReset(t *testing.T) {
 	for i, status := range []int{200, 503} {
 		s := &Stage{Stage: plan.Stage{Users: 10 * (i + 1), For: time.Second}, Elapsed: time.Second, Open: int64(10 - i), Sample: NewSample()}
 		s.Add(exchange(status, time.Second), nil, time.Time{})
-		s.Add(exchange(0, time.Second), &client.Failure{Kind: client.TimedOut}, time.Time{})
+		s.Add(exchange(0, time.Second), &client.Failure{Kind: client.TimedOut, Err: io.EOF}, time.Time{})
 		s.Overdue = 3
 		result.Stages = append(result.Stages, s)
 	}

@@ -6,6 +6,7 @@
 package measure
 
 import (
+	"cmp"
 	"sync"
 	"time"
 
@@ -28,9 +29,10 @@ const classes = 6
 type Sample struct {
 	Requests   int64
 	Status     [classes]int64
-	Failures   [client.Kinds]int64 // requests without an answer, by client.Kind
-	Unfinished int64               // under way when the run ended
-	Overdue    int64               // open loop: due by the end, but no user was free to send them
+	Failures   [client.Kinds]int64  // requests without an answer, by client.Kind
+	Examples   [client.Kinds]string // why one of each had none
+	Unfinished int64                // under way when the run ended
+	Overdue    int64                // open loop: due by the end, but no user was free to send them
 	Connects   int64
 	Reopened   int64                    // kept connections that the server had closed meanwhile
 	Sent       int64                    // bytes
@@ -80,7 +82,9 @@ func (s *Sample) Add(a *client.Answer, failure *client.Failure, due time.Time) {
 	case failure != nil && failure.Kind == client.Stopped:
 		s.Unfinished++
 	case failure != nil:
-		s.Failures[failure.Kind]++
+		if s.Failures[failure.Kind]++; s.Examples[failure.Kind] == "" {
+			s.Examples[failure.Kind] = failure.Err.Error()
+		}
 		s.Failed.RecordValue(micros(a.End.Sub(due)))
 	case a.Status >= 400:
 		s.answered(a)
@@ -111,6 +115,7 @@ func (s *Sample) Merge(o *Sample) {
 	}
 	for i, n := range o.Failures {
 		s.Failures[i] += n
+		s.Examples[i] = cmp.Or(s.Examples[i], o.Examples[i])
 	}
 	s.Unfinished += o.Unfinished
 	s.Overdue += o.Overdue

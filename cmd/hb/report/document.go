@@ -24,28 +24,29 @@ type document struct {
 }
 
 type stage struct {
-	Users       int              `json:"users"`
-	WantedRate  float64          `json:"wanted_requests_per_second,omitempty"`
-	Seconds     float64          `json:"seconds"`
-	Rate        float64          `json:"good_per_second"`
-	Good        int64            `json:"good"`
-	Errors      int64            `json:"errors"`
-	ErrorShare  float64          `json:"error_share"`
-	Status      map[string]int64 `json:"status"`
-	Failures    map[string]int64 `json:"failures"`
-	Unfinished  int64            `json:"unfinished"`
-	Overdue     int64            `json:"overdue"`
-	Connects    int64            `json:"connections_opened"`
-	Open        int64            `json:"connections_at_most"`
-	Reopened    int64            `json:"connections_closed_while_idle"`
-	Sent        int64            `json:"bytes_sent"`
-	Received    int64            `json:"bytes_received"`
-	Response    times            `json:"response_seconds"`
-	Service     times            `json:"service_seconds"`
-	FirstByte   times            `json:"first_byte_seconds"`
-	ConnectTime times            `json:"connect_seconds"`
-	Failed      times            `json:"error_seconds"`
-	TLS         *handshakes      `json:"tls,omitempty"` // if there were any
+	Users       int               `json:"users"`
+	WantedRate  float64           `json:"wanted_requests_per_second,omitempty"`
+	Seconds     float64           `json:"seconds"`
+	Rate        float64           `json:"good_per_second"`
+	Good        int64             `json:"good"`
+	Errors      int64             `json:"errors"`
+	ErrorShare  float64           `json:"error_share"`
+	Status      map[string]int64  `json:"status"`
+	Failures    map[string]int64  `json:"failures"`
+	Examples    map[string]string `json:"failure_examples"` // one of each
+	Unfinished  int64             `json:"unfinished"`
+	Overdue     int64             `json:"overdue"`
+	Connects    int64             `json:"connections_opened"`
+	Open        int64             `json:"connections_at_most"`
+	Reopened    int64             `json:"connections_closed_while_idle"`
+	Sent        int64             `json:"bytes_sent"`
+	Received    int64             `json:"bytes_received"`
+	Response    times             `json:"response_seconds"`
+	Service     times             `json:"service_seconds"`
+	FirstByte   times             `json:"first_byte_seconds"`
+	ConnectTime times             `json:"connect_seconds"`
+	Failed      times             `json:"error_seconds"`
+	TLS         *handshakes       `json:"tls,omitempty"` // if there were any
 }
 
 // handshakes are those of TLS.
@@ -84,7 +85,7 @@ func WriteJSON(w io.Writer, r *measure.Result) error {
 }
 
 func stageOf(s *measure.Stage) stage {
-	status, failures := map[string]int64{}, map[string]int64{}
+	status, failures, examples := map[string]int64{}, map[string]int64{}, map[string]string{}
 	for class, n := range s.Status {
 		if n > 0 {
 			status[fmt.Sprintf("%dxx", class)] = n
@@ -93,11 +94,12 @@ func stageOf(s *measure.Stage) stage {
 	for kind, n := range s.Failures {
 		if n > 0 {
 			failures[client.Kind(kind).String()] = n
+			examples[client.Kind(kind).String()] = s.Examples[kind]
 		}
 	}
 	return stage{
 		Users: s.Users, WantedRate: s.Stage.Rate, Seconds: s.Elapsed.Seconds(), Rate: s.Rate(),
-		Good: s.Good(), Errors: s.Errors(), ErrorShare: s.ErrorShare(), Status: status, Failures: failures,
+		Good: s.Good(), Errors: s.Errors(), ErrorShare: s.ErrorShare(), Status: status, Failures: failures, Examples: examples,
 		Unfinished: s.Unfinished, Overdue: s.Overdue,
 		Connects: s.Connects, Open: s.Open, Reopened: s.Reopened, Sent: s.Sent, Received: s.Received,
 		Response: timesOf(s.Response), Service: timesOf(s.Service), FirstByte: timesOf(s.FirstByte),

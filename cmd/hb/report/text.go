@@ -84,7 +84,7 @@ func writeSummary(w io.Writer, s *measure.Stage) {
 	row("Errors", "%d (%.3g %%)", s.Errors(), 100*s.ErrorShare())
 	for k, n := range s.Failures {
 		if n > 0 {
-			row("  "+client.Kind(k).String(), "%d", n)
+			row("  "+client.Kind(k).String(), "%d, like: %s", n, s.Examples[k])
 		}
 	}
 	for class, n := range s.Status {

@@ -1,6 +1,7 @@
 package verdict
 
 import (
+	"io"
 	"strings"
 	"testing"
 	"time"
@@ -23,9 +24,9 @@ func stage() *measure.Stage {
 	add(989, 200, nil)
 	add(3, 503, nil)
 	add(2, 404, nil)
-	add(5, 0, &client.Failure{Kind: client.Refused})
-	add(1, 0, &client.Failure{Kind: client.TimedOut})
-	add(4, 0, &client.Failure{Kind: client.Stopped})
+	add(5, 0, &client.Failure{Kind: client.Refused, Err: io.EOF})
+	add(1, 0, &client.Failure{Kind: client.TimedOut, Err: io.EOF})
+	add(4, 0, &client.Failure{Kind: client.Stopped, Err: io.EOF})
 	return s
 }
 
