@@ -148,17 +148,19 @@ func TestStreams(t *testing.T) {
 		think  time.Duration
 		good   []int // of each stage
 		open   []int64
+		count  int64 // the run ends after so many, all of which are good; 0: by time
 	}{
-		{"closed loop", []plan.Stage{{Users: 5, For: 2 * time.Second}}, 0, []int{5 * 3 * 200}, []int64{5}},
-		{"think time", []plan.Stage{{Users: 5, For: 2 * time.Second}}, 90 * time.Millisecond, []int{5 * 3 * 20}, []int64{5}},
-		{"ramp", []plan.Stage{{Users: 1, For: long}, {Users: 4, For: long}}, 0, []int{3 * 100, 12 * 100}, []int64{1, 4}},
-		{"open loop", []plan.Stage{{Users: 2, Rate: 500, For: 2 * time.Second}}, 0, []int{1000}, []int64{2}},
-		{"too high a rate", []plan.Stage{{Users: 2, Rate: 1000, For: long}}, 0, []int{600}, []int64{2}},
+		{"closed loop", []plan.Stage{{Users: 5, For: 2 * time.Second}}, 0, []int{5 * 3 * 200}, []int64{5}, 0},
+		{"think time", []plan.Stage{{Users: 5, For: 2 * time.Second}}, 90 * time.Millisecond, []int{5 * 3 * 20}, []int64{5}, 0},
+		{"ramp", []plan.Stage{{Users: 1, For: long}, {Users: 4, For: long}}, 0, []int{3 * 100, 12 * 100}, []int64{1, 4}, 0},
+		{"open loop", []plan.Stage{{Users: 2, Rate: 500, For: 2 * time.Second}}, 0, []int{1000}, []int64{2}, 0},
+		{"a number", []plan.Stage{{Users: 2}}, 0, []int{1000}, []int64{2}, 1000},
+		{"too high a rate", []plan.Stage{{Users: 2, Rate: 1000, For: long}}, 0, []int{600}, []int64{2}, 0},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				p := newPlan(c.stages...)
-				p.Protocol, p.Streams, p.Think.Mean = client.HTTP2, 3, c.think
+				p.Protocol, p.Streams, p.Think.Mean, p.Requests = client.HTTP2, 3, c.think, c.count
 				b := &backend{service: takes(10 * time.Millisecond)}
 				result, err := Run(t.Context(), p, outside(b.dialH2), nil)
 				synctest.Wait() // for the servers
@@ -166,7 +168,7 @@ func TestStreams(t *testing.T) {
 					t.Fatalf("%v, %+v", err, result)
 				}
 				for i, s := range result.Stages {
-					if !about(s.Good(), c.good[i], 3*s.Users) || s.Errors() != 0 || s.Open != c.open[i] {
+					if !about(s.Good(), c.good[i], 3*s.Users) || c.count > 0 && s.Good() != c.count || s.Errors() != 0 || s.Open != c.open[i] {
 						t.Errorf("%d users: %d good, want %d; %d errors, %d open", s.Users, s.Good(), c.good[i], s.Errors(), s.Open)
 					}
 				}
