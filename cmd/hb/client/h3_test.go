@@ -188,6 +188,7 @@ var h3Answers = []struct {
 	{"half a head", "GET", h3Small[:3], 0, Closed},
 	{"half a frame's head", "GET", join(h3Plain, []byte{h3Data}), 0, Closed},
 	{"half a number", "GET", join(h3Plain, []byte{h3Data, 0x40}), 0, Closed},
+	{"half a type", "GET", join(h3Plain, []byte{0x40}), 0, Closed},
 	{"half a body", "GET", h3Small[:len(h3Small)-1], 0, Closed},
 	{"interim alone", "GET", h3Fields(":status: 100"), 0, Closed},
 	{"too short", "GET", join(h3Fields(":status: 200", "content-length: 3"), h3Frame(h3Data, []byte("ok"))), 0, BadResponse},

@@ -155,6 +155,7 @@ func TestStreams(t *testing.T) {
 		{"ramp", []plan.Stage{{Users: 1, For: long}, {Users: 4, For: long}}, 0, []int{3 * 100, 12 * 100}, []int64{1, 4}, 0},
 		{"open loop", []plan.Stage{{Users: 2, Rate: 500, For: 2 * time.Second}}, 0, []int{1000}, []int64{2}, 0},
 		{"a number", []plan.Stage{{Users: 2}}, 0, []int{1000}, []int64{2}, 1000},
+		{"a small number", []plan.Stage{{Users: 1}}, 0, []int{3}, []int64{1}, 3},
 		{"too high a rate", []plan.Stage{{Users: 2, Rate: 1000, For: long}}, 0, []int{600}, []int64{2}, 0},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -162,6 +163,10 @@ func TestStreams(t *testing.T) {
 				p := newPlan(c.stages...)
 				p.Protocol, p.Streams, p.Think.Mean, p.Requests = client.HTTP2, 3, c.think, c.count
 				b := &backend{service: takes(10 * time.Millisecond)}
+				if c.count > 0 { // one user's requests do not end together
+					var n atomic.Int64
+					b.service = func(string) time.Duration { return time.Duration(n.Add(1)) * time.Millisecond }
+				}
 				result, err := Run(t.Context(), p, outside(b.dialH2), nil)
 				synctest.Wait() // for the servers
 				if err != nil || result.Protocol != client.HTTP2 || result.Streams != 3 {
