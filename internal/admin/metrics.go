@@ -67,6 +67,8 @@ var loopMetrics = []metric[segment.LoopStats]{
 		func(l *segment.LoopStats) float64 { return level(l.Shaking) }),
 	counter("sluice_tls_resumed_handshakes_total", "TLS handshakes with clients that went on with an earlier session. They are in sluice_tls_handshakes_total too.", workerLabels,
 		func(l *segment.LoopStats) float64 { return count(l.Resumed) }),
+	counter("sluice_http3_connections_total", "Connections of HTTP/3 whose handshake is over. They are in sluice_client_connections_accepted_total too.", workerLabels,
+		func(l *segment.LoopStats) float64 { return count(l.HTTP3Connections) }),
 	counter("sluice_tls_hybrid_handshakes_total", "TLS handshakes with clients whose keys a quantum computer could not find later. They are in sluice_tls_handshakes_total too.", workerLabels,
 		func(l *segment.LoopStats) float64 { return count(l.Hybrid) }),
 	gauge("sluice_held_requests", "Requests that wait for a permit now, by the worker of their client.", workerLabels,

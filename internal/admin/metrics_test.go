@@ -183,7 +183,7 @@ func TestMetricsAreDescribed(t *testing.T) {
 // Every figure of the layout is shown: a new counter must not be forgotten here.
 func TestEveryFigureHasAMetric(t *testing.T) {
 	const (
-		notInTables = 10 // Status, Refused, Shed, ProxyHeaders, TunnelEnds, Abuses, Handshakes, Shunned and the two histograms have descriptions of their own
+		notInTables = 11 // Status, Refused, Shed, ProxyHeaders, TunnelEnds, Abuses, HTTP3Events, Handshakes, Shunned and the two histograms have descriptions of their own
 		within      = 2  // Crossings is one field, and three figures
 	)
 	if got, want := len(loopMetrics)+notInTables-within, fieldsOf[segment.LoopStats](); got != want {

@@ -17,9 +17,13 @@ var (
 		"Times that files of certificates had changed, by outcome: taken, or refused since something is wrong with them. The log says what.", []string{"outcome"}, nil)
 )
 
+var descHTTP3Events = prometheus.NewDesc("sluice_http3_events_total",
+	"What HTTP/3 met with: addresses of clients that were verified first, connections that were refused, requests that clients reset or that were malformed.", append(workerLabels, "class"), nil)
+
 // describeTLS sends the descriptions of what collectTLS sends.
 func describeTLS(to chan<- *prometheus.Desc) {
 	to <- descHandshakes
+	to <- descHTTP3Events
 	to <- descShunned
 	to <- descExpiry
 	to <- descCertificates
@@ -36,6 +40,9 @@ func collectCertificates(to chan<- prometheus.Metric, view CertificatesView) {
 
 // collectTLS sends how clients' TLS handshakes ended.
 func collectTLS(to chan<- prometheus.Metric, totals *segment.LoopStats, labels []string) {
+	for event, name := range segment.HTTP3EventNames {
+		to <- prometheus.MustNewConstMetric(descHTTP3Events, prometheus.CounterValue, count(totals.HTTP3Events[event]), append(labels, name)...)
+	}
 	for version, name := range segment.TLSNames {
 		to <- prometheus.MustNewConstMetric(descHandshakes, prometheus.CounterValue, count(totals.Handshakes[version]), append(labels, name)...)
 	}

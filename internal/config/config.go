@@ -99,7 +99,8 @@ type Listener struct {
 	Steering string `yaml:"steering" json:"steering"`           // auto | node | cpu | hash: which loop gets a connection
 	Away     string `yaml:"steering_away" json:"steering_away"` // wait | spread: what becomes of the new connections of a worker that has died
 
-	Protocols     []string     `yaml:"protocols" json:"protocols"`           // http1, http2: what clients may speak; with TLS they choose by ALPN
+	Protocols     []string     `yaml:"protocols" json:"protocols"`           // http1, http2, http3: what clients may speak; with TLS they choose by ALPN
+	AltSvc        Duration     `yaml:"alt_svc" json:"alt_svc"`               // how long clients keep in mind that there is HTTP/3 (Alt-Svc, RFC 7838); 0: they are not told
 	TLS           *ListenerTLS `yaml:"tls" json:"tls,omitempty"`             // nil: clients speak without TLS
 	ProxyProtocol string       `yaml:"proxy_protocol" json:"proxy_protocol"` // off | on: each connection begins with a PROXY header, by which those in trust tell the client's address; others are refused
 	Redirect      string       `yaml:"redirect" json:"redirect"`             // https, or https:PORT: clients are sent there by 308, to the same host and path; empty: they are served
@@ -126,6 +127,7 @@ const ProtocolAuto = "auto"
 const (
 	HTTP1 = "http1" // HTTP/1.0 and HTTP/1.1
 	HTTP2 = "http2" // without TLS: by prior knowledge
+	HTTP3 = "http3" // over UDP, on the same port
 )
 
 // ListenerTLS says how TLS ends at a listener. Sizes of keys, and which ciphers, are

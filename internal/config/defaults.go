@@ -74,8 +74,11 @@ func newListener(address string) Listener {
 
 func (l *Listener) setDefaults() {
 	l.Backlog, l.Steering, l.Away, l.ProxyProtocol = defaultBacklog, SteerAuto, AwayWait, ProxyOff
-	l.Protocols = []string{HTTP1, HTTP2}
+	l.Protocols, l.AltSvc = []string{HTTP1, HTTP2}, defaultAltSvc
 }
+
+// defaultAltSvc is what most who serve HTTP/3 say, and RFC 7838 3.1 assumes.
+const defaultAltSvc = Duration(24 * time.Hour)
 
 // defaultHandshakes bounds the memory of handshakes, some 40 KiB each, and is as many
 // as may wait for accept.

@@ -149,7 +149,7 @@ func randomConfig(r *rand.Rand) *Config {
 		c.Listeners = append(c.Listeners, Listener{ProxyProtocol: header,
 			Name: pick("", "- ", "# ", "null: ", "'\"") + fmt.Sprint(i), Address: fmt.Sprintf("10.0.0.1:%d", i+1), Backlog: 1 + r.IntN(maxBacklog),
 			Steering: pick(SteerAuto, SteerNode, SteerCPU, SteerHash), Away: pick(AwayWait, AwaySpread),
-			Protocols: []string{pick(HTTP1, HTTP2)}, TLS: randomTLS(r)})
+			Protocols: []string{pick(HTTP1, HTTP2)}, AltSvc: span(), TLS: randomTLS(r)})
 	}
 	for i := range 1 + r.IntN(3) {
 		farm := NewFarm(pick("a", "1.", "null", "true", "-", ".", "0x")+fmt.Sprint(i), "http://a", "http://[::1]:2", "http+unix:///run/~a'b")

@@ -27,6 +27,7 @@ func (k *checker) listeners() {
 		if l.TLS != nil {
 			k.listenerTLS(l.TLS, at+".tls")
 		}
+		k.http3(l, at)
 		k.proxyProtocol(l, at+".proxy_protocol")
 		k.redirect(l, at+".redirect")
 		if first, taken := names[l.Name]; taken && l.Name != l.Address {

@@ -26,12 +26,12 @@ func TestLoadFull(t *testing.T) {
 		{c.Forward, Forward{false, true, "edge:8443", false, true}},
 		{fmt.Sprint(c.Trust[0], c.Trust[1], c.Trust[2]), "10.0.0.0/8 2001:db8::/32 192.0.2.7/32"},
 		{c.Listeners, []Listener{
-			{Name: "web", Address: "10.1.1.1:8080", Backlog: 128, Steering: "cpu", Away: "spread", ProxyProtocol: "on", Protocols: []string{"http2"}, TLS: &ListenerTLS{
+			{Name: "web", Address: "10.1.1.1:8080", Backlog: 128, Steering: "cpu", Away: "spread", ProxyProtocol: "on", Protocols: []string{"http2"}, AltSvc: seconds(3600), TLS: &ListenerTLS{
 				Certificates: []Certificate{{"a.crt", "a.key", "a.ocsp"}, {"b.pem", "b.pem", "off"}, {"c.pem", "c.pem", "auto"}},
 				MinVersion:   "1.3", Curves: []string{"P-256", "X25519"}, Handshake: seconds(3), Handshakes: 100,
 				ClientAuth: ClientAuth{"require", "ca.pem"}, HSTS: HSTS{2 * year, true, true}}},
-			{Name: "[::1]:8080", Address: "[::1]:8080", Redirect: "https:8443", Backlog: 4096, Steering: "auto", Away: "wait", ProxyProtocol: "off", Protocols: []string{"http1", "http2"}},
-			{Name: "least", Address: ":8443", Backlog: 4096, Steering: "auto", Away: "wait", ProxyProtocol: "off", Protocols: []string{"http1", "http2"}, TLS: &ListenerTLS{
+			{Name: "[::1]:8080", Address: "[::1]:8080", Redirect: "https:8443", Backlog: 4096, Steering: "auto", Away: "wait", ProxyProtocol: "off", Protocols: []string{"http1", "http2"}, AltSvc: seconds(24 * 3600)},
+			{Name: "least", Address: ":8443", Backlog: 4096, Steering: "auto", Away: "wait", ProxyProtocol: "off", Protocols: []string{"http1", "http2"}, AltSvc: seconds(24 * 3600), TLS: &ListenerTLS{
 				Certificates: []Certificate{{"a.pem", "a.pem", "auto"}},
 				MinVersion:   "1.2", Curves: []string{"X25519MLKEM768", "X25519", "P-256", "P-384"}, Handshake: seconds(10), Handshakes: 4096,
 				ClientAuth: ClientAuth{Mode: "off"}}}}},

@@ -87,21 +87,36 @@ func (t *ListenerTLS) derive() {
 
 // protocols checks what clients may speak.
 func (k *checker) protocols(protocols []string, at string) {
+	known := []string{HTTP1, HTTP2, HTTP3}
 	if len(protocols) == 0 {
 		k.add(at, "", problem{"no protocol: nobody could be served", "write [" + HTTP1 + ", " + HTTP2 + "], or leave the key out for just that"})
 	}
 	for i, p := range protocols {
 		one := at + "[" + strconv.Itoa(i) + "]"
 		switch {
-		case p == "http3" || p == "h3":
-			k.add(one, p, problem{"not supported by this version yet", "remove it"})
+		case p == "h3":
+			k.add(one, p, problem{"not a protocol's name here", "write " + HTTP3})
 		case p == "h2" || p == "h2c":
 			k.add(one, p, problem{"not a protocol's name here", "write " + HTTP2})
 		case slices.Contains(protocols[:i], p):
 			k.add(one, p, problem{"named twice", "remove one"})
 		default:
-			k.oneOf(one, p, []string{HTTP1, HTTP2})
+			k.oneOf(one, p, known)
 		}
+	}
+}
+
+// http3 checks what HTTP/3 asks of its listener.
+func (k *checker) http3(l Listener, at string) {
+	checkBounds(k, Duration.String, []bound[Duration]{{at + ".alt_svc", l.AltSvc, 0, maxAge}})
+	switch {
+	case !slices.Contains(l.Protocols, HTTP3):
+	case l.TLS == nil:
+		k.add(at+".protocols", HTTP3, problem{"HTTP/3 is never spoken without TLS", "add tls with its certificates, or remove " + HTTP3})
+	case len(l.Protocols) == 1:
+		k.add(at+".protocols", HTTP3, problem{"clients learn of HTTP/3 by another protocol on the same port", "write [" + HTTP1 + ", " + HTTP2 + ", " + HTTP3 + "]"})
+	case l.ProxyProtocol == ProxyOn:
+		k.add(at+".proxy_protocol", l.ProxyProtocol, problem{"it tells the clients of TCP connections, and HTTP/3 has none", "remove " + HTTP3 + ", or proxy_protocol"})
 	}
 }
 

@@ -157,6 +157,16 @@ func (p *pseudo) readConnect(r *message.Request) *Fault {
 	return nil
 }
 
+// ReadRequest makes a request of a field section for HTTP/3, whose rules for requests
+// are those of HTTP/2 (RFC 9114 4.3); its parameters are those of request. Fields of r
+// point into fs and into joined.
+func ReadRequest(fs message.Fields, end, extended bool, r *message.Request, joined []byte) ([]byte, *Fault) {
+	return request(fs, end, extended, r, joined)
+}
+
+// CheckTrailers checks a trailer section for HTTP/3, and marks what is not forwarded.
+func CheckTrailers(fs message.Fields) *Fault { return trailers(fs) }
+
 // reading gathers what the fields of a request say.
 type reading struct {
 	r       *message.Request

@@ -196,6 +196,9 @@ func (x *exchange) composeAnswer() {
 	if hsts := x.s.listener.HSTS; hsts != nil && r.Status >= 200 {
 		x.replace(r, nameHSTS, hsts)
 	}
+	if alt := x.altSvc(); alt != nil && r.Status >= 200 {
+		x.replace(r, nameAltSvc, alt)
+	}
 	if x.house.timing {
 		r.Fields = append(r.Fields, message.Field{Name: nameServerTiming, Value: x.spell(x.appendTiming)})
 	}
@@ -208,6 +211,15 @@ func (x *exchange) composeAnswer() {
 	if x.bodyLeft() {
 		x.close, x.linger = true, true // it will not be read to its end
 	}
+}
+
+// altSvc is where else the client may ask; nil: nowhere, or it is there. What the
+// server says of that is about the server's own ports.
+func (x *exchange) altSvc() []byte {
+	if x.req.Version == message.HTTP3 {
+		return nil
+	}
+	return x.s.listener.AltSvc
 }
 
 // replace has the client see this value of a field, and none that the server sent.

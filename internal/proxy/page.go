@@ -94,6 +94,9 @@ func (x *exchange) sendOwn(status int, contentType string, content []byte) {
 		say("Content-Type", contentType)
 		say("Cache-Control", "no-store")
 	}
+	if alt := x.altSvc(); alt != nil {
+		r.Fields = append(r.Fields, message.Field{Name: nameAltSvc, Value: alt})
+	}
 	if x.s.listener.HSTS != nil {
 		r.Fields = append(r.Fields, message.Field{Name: nameHSTS, Value: x.s.listener.HSTS})
 	}

@@ -41,6 +41,7 @@ var (
 	nameConnection      = []byte("Connection")
 	nameDate            = []byte("Date")
 	nameHSTS            = []byte("Strict-Transport-Security")
+	nameAltSvc          = []byte("Alt-Svc")
 	nameForwarded       = []byte("Forwarded")
 	namePlacement       = []byte("X-Sluice-Placement")
 	nameRequestID       = []byte("X-Request-Id")

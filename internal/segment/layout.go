@@ -124,6 +124,9 @@ type LoopStats struct {
 	Duration     Histogram            // request head complete to last response byte handed to the kernel
 	Wait         Histogram            // time held, of all requests that were held, however it ended
 
+	HTTP3Connections Counter                  // connections of HTTP/3 whose handshake is over; in Accepted and Connections too
+	HTTP3Events      [HTTP3EventCount]Counter // of HTTP/3, by kind
+
 	ProxyHeaders [ProxyHeaderCount]Counter // connections of which a PROXY header was asked, by what came of it
 
 	TunnelEnds     [TunnelEndCount]Counter // those that are over, and connections that came to none, by how it ended
@@ -141,6 +144,13 @@ var AbuseNames = [AbuseCount]string{
 	"priority_flood", "empty_frames", "unknown_frames", "unread_replies", "head_bomb", "stalled_stream",
 	"refused_stream", "malformed_request",
 }
+
+// HTTP3EventCount is how many kinds of events of HTTP/3 there are: those of
+// http3.Event, in its order.
+const HTTP3EventCount = 4
+
+// HTTP3EventNames are the label values of sluice_http3_events_total.
+var HTTP3EventNames = [HTTP3EventCount]string{"retry", "refused_connection", "reset_request", "malformed_request"}
 
 // Shed says what Sluice itself was short of. Names are in ShedNames.
 type Shed uint8

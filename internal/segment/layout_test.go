@@ -31,7 +31,7 @@ func TestLayoutGolden(t *testing.T) {
 		{"Home", homeStride, 8},
 		{"Learned", learnStride, 128},
 		{"LineStats", lineStride, 64},
-		{"LoopStats", loopStride, 4288},
+		{"LoopStats", loopStride, 4352},
 		{"LoopStats.Duration", int(unsafe.Offsetof(l.Duration)), 664},
 		{"ServerStats", serverStride, 3712},
 		{"ServerStats.Response", int(unsafe.Offsetof(s.Response)), 88},

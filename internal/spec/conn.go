@@ -19,8 +19,8 @@ const (
 	maxBody = 16 << 20
 
 	// maxDescriptors bounds the sockets and bells of one message: 64 listeners on 256
-	// loops, and a bell for each of 64 workers.
-	maxDescriptors = 64*256 + 64
+	// loops, for TCP and for QUIC, and a bell for each of 64 workers.
+	maxDescriptors = 2*64*256 + 64
 
 	// chunkDescriptors are passed by one sendmsg. The kernel allows 253
 	// (SCM_MAX_FD, include/net/scm.h).

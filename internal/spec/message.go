@@ -48,6 +48,7 @@ func encode(m *Message) (body []byte, descriptors []int, err error) {
 		var listeners []Listener
 		for _, l := range copied.Listeners {
 			l.Sockets = numbered(l.Sockets, &descriptors)
+			l.Packets = numbered(l.Packets, &descriptors)
 			listeners = append(listeners, l)
 		}
 		copied.Listeners, copied.Bells = listeners, numbered(copied.Bells, &descriptors)
@@ -99,6 +100,9 @@ func decode(body []byte, descriptors []int) (*Message, error) {
 		for _, l := range m.Spec.Listeners {
 			if rest, err = claim(l.Sockets, descriptors, rest); err != nil {
 				return nil, fmt.Errorf("spec: listener %s: socket %w", l.Name, err)
+			}
+			if rest, err = claim(l.Packets, descriptors, rest); err != nil {
+				return nil, fmt.Errorf("spec: listener %s: socket of QUIC %w", l.Name, err)
 			}
 		}
 		if rest, err = claim(m.Spec.Bells, descriptors, rest); err != nil {

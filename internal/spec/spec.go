@@ -26,6 +26,15 @@ type Spec struct {
 	Config     *config.Config `json:"config"`
 	Keys       *Keys          `json:"keys"`  // of Config's certificates; nil if it names none
 	Build      string         `json:"build"` // version of the binary, for Via and the demo page
+	QUIC       QUIC           `json:"quic"`
+}
+
+// QUIC is what all workers share so that one can answer for connections that another
+// had: keys of 32 bytes for the tokens of stateless resets, and for those that show
+// that a client's address was verified (RFC 9000 10.3, 8.1). They are secret.
+type QUIC struct {
+	Reset []byte `json:"reset"`
+	Token []byte `json:"token"`
 }
 
 // Listener names the sockets of one configured listener: Sockets[i] belongs to
@@ -35,6 +44,8 @@ type Listener struct {
 	Name    string `json:"name"`
 	Address string `json:"address"`
 	Sockets []int  `json:"sockets"`
+	Packets []int  `json:"packets,omitempty"` // the same for QUIC: none if HTTP/3 is not spoken
+	Place   int    `json:"place,omitempty"`   // of the first of Packets in the group of all workers' sockets; the others follow
 }
 
 // ServerSlot gives a server its place in the segment. The place stays with the

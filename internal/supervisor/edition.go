@@ -22,6 +22,8 @@ type edition struct {
 	keys       *spec.Keys    // of ring, and of session tickets; nil without TLS
 	generation uint64
 	listening  []*listening // as config.Listeners
+	packets    []*listening // the same for QUIC; nil where HTTP/3 is not spoken
+	quic       spec.QUIC    // as long as the supervisor lives
 	servers    []spec.ServerSlot
 }
 
@@ -29,21 +31,72 @@ type edition struct {
 // open. last is nil at the start.
 func newEdition(cfg *config.Config, ring *keyring.Ring, generation uint64, last *edition, workers []placement.Worker, shared *segment.Segment) (*edition, error) {
 	e := &edition{config: cfg, ring: ring, generation: generation}
+	if last == nil {
+		e.quic = newQUIC()
+	} else {
+		e.quic = last.quic
+	}
 	var err error
 	if e.servers, err = assignSlots(cfg, last, shared); err != nil {
 		return nil, err
 	}
 	for _, l := range cfg.Listeners {
-		open := last.listensOn(l.Address)
-		if open == nil {
-			if open, err = openListening(l, workers, e.holdsPort(l.Address) || last.holdsPort(l.Address)); err != nil {
-				e.closeBut(last)
-				return nil, err
-			}
+		open, packets, err := e.open(l, last, workers)
+		if err != nil {
+			e.closeBut(last)
+			return nil, err
 		}
-		e.listening = append(e.listening, open)
+		e.listening, e.packets = append(e.listening, open), append(e.packets, packets)
 	}
 	return e, nil
+}
+
+// freePortTries is how often the kernel is asked for a port when the one that it gave
+// for TCP is taken for UDP.
+const freePortTries = 10
+
+// open gives a listener its sockets, for TCP and for QUIC: those of the last edition if
+// that has them. On an error nothing new is left open.
+func (e *edition) open(l config.Listener, last *edition, workers []placement.Worker) (open, packets *listening, err error) {
+	for range freePortTries {
+		known := last.listensOn(l.Address)
+		if open = known; open == nil {
+			if open, err = openListening(l, workers, e.holdsPort(l.Address) || last.holdsPort(l.Address)); err != nil {
+				return nil, nil, err
+			}
+		}
+		if packets, err = e.packetsOf(l, open, last, workers); err == nil {
+			return open, packets, nil
+		}
+		if known == nil {
+			open.close()
+		}
+		if known != nil || open.bound == open.address {
+			break
+		}
+	}
+	return nil, nil, err
+}
+
+// packetsOf are the sockets for QUIC of a listener whose others are open; nil if it
+// speaks no HTTP/3.
+func (e *edition) packetsOf(l config.Listener, open *listening, last *edition, workers []placement.Worker) (*listening, error) {
+	if !slices.Contains(l.Protocols, config.HTTP3) {
+		return nil, nil
+	}
+	if last != nil {
+		for _, p := range last.packets {
+			if p != nil && p.bound == open.bound {
+				return p, nil
+			}
+		}
+	}
+	return openPackets(l, open, workers, e.holdsPackets(open.bound) || last.holdsPackets(open.bound))
+}
+
+// holdsPackets is holdsPort for the sockets of QUIC.
+func (e *edition) holdsPackets(bound string) bool {
+	return e != nil && samePort(e.packets, bound)
 }
 
 // listensOn finds the sockets of an address. An edition that is nil has none.
@@ -65,8 +118,16 @@ func (e *edition) holdsPort(address string) bool {
 	if e == nil {
 		return false
 	}
+	return samePort(e.listening, address)
+}
+
+// samePort tells whether one of these has the port of an address.
+func samePort(groups []*listening, address string) bool {
 	_, port, _ := net.SplitHostPort(address)
-	return slices.ContainsFunc(e.listening, func(l *listening) bool {
+	return slices.ContainsFunc(groups, func(l *listening) bool {
+		if l == nil {
+			return false
+		}
 		_, ours, _ := net.SplitHostPort(l.bound)
 		return ours == port
 	})
@@ -74,8 +135,8 @@ func (e *edition) holdsPort(address string) bool {
 
 // closeBut closes the sockets that other does not have. A nil edition has none.
 func (e *edition) closeBut(other *edition) {
-	for _, l := range e.listening {
-		if other == nil || !slices.Contains(other.listening, l) {
+	for _, l := range slices.Concat(e.listening, e.packets) {
+		if l != nil && (other == nil || !slices.Contains(other.listening, l) && !slices.Contains(other.packets, l)) {
 			l.close()
 		}
 	}
@@ -165,6 +226,7 @@ func (e *edition) specFor(w placement.Worker, b bells, build string) (*parcel, e
 		Config:     e.config,
 		Keys:       e.keys,
 		Build:      build,
+		QUIC:       e.quic,
 	}
 	p := &parcel{message: &spec.Message{Kind: spec.KindSpec, Spec: s}}
 	for i, l := range e.listening {
@@ -173,6 +235,13 @@ func (e *edition) specFor(w placement.Worker, b bells, build string) (*parcel, e
 		if entry.Sockets, err = p.duplicates(l.sockets[w.Index]); err != nil {
 			p.discard()
 			return nil, fmt.Errorf("listener %q: sockets for worker %d: %w", entry.Name, w.Index, err)
+		}
+		if packets := e.packets[i]; packets != nil {
+			entry.Place = packets.placeOf(w.Index)
+			if entry.Packets, err = p.duplicates(packets.sockets[w.Index]); err != nil {
+				p.discard()
+				return nil, fmt.Errorf("listener %q: sockets of QUIC for worker %d: %w", entry.Name, w.Index, err)
+			}
 		}
 		s.Listeners = append(s.Listeners, entry)
 	}

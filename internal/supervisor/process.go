@@ -102,7 +102,8 @@ func launch(m *member, shared *segment.Segment, deliver func(event)) (*process, 
 // sizes itself by. A memory limit that the operator has set stays.
 func environment(ours []string, w placement.Worker) []string {
 	env := append([]string(nil), ours...)
-	env = append(env, "GOMAXPROCS="+strconv.Itoa(w.Loops+spareThreads)) // the last of a name counts
+	env = append(env, "GOMAXPROCS="+strconv.Itoa(w.Loops+spareThreads), // the last of a name counts
+		"QUIC_GO_DISABLE_RECEIVE_BUFFER_WARNING=true") // quic-go would write past the log, once for each socket
 	limited := func() bool {
 		for _, entry := range ours {
 			if strings.HasPrefix(entry, "GOMEMLIMIT=") {

@@ -3,6 +3,7 @@ package supervisor
 import (
 	"errors"
 	"fmt"
+	"slices"
 
 	"golang.org/x/sys/unix"
 )
@@ -53,16 +54,23 @@ type instruction struct {
 
 // compiler makes a program.
 type compiler struct {
+	lot    unix.SockFilter // loads the number by which one of several sockets is chosen
 	draws  [][]unix.SockFilter
 	drawOf map[string]int // by the sockets' places: parts share draws
 }
 
 // compile makes the program for parts, which are ascending and begin with CPU 0.
 func compile(parts []part) ([]unix.SockFilter, error) {
-	c := &compiler{drawOf: map[string]int{}}
+	return assembleProgram(nil, load(loadsALot), parts)
+}
+
+// assembleProgram makes a program that begins with prefix and then finds the part of
+// the CPU, and a socket of it by lot.
+func assembleProgram(prefix []unix.SockFilter, lot unix.SockFilter, parts []part) ([]unix.SockFilter, error) {
+	c := &compiler{lot: lot, drawOf: map[string]int{}}
 	search := c.search(parts)
 	at := make([]int, len(c.draws)) // where each draw begins
-	end := len(search) + 1
+	end := len(prefix) + len(search) + 1
 	for i, draw := range c.draws {
 		at[i] = end
 		end += len(draw)
@@ -70,7 +78,7 @@ func compile(parts []part) ([]unix.SockFilter, error) {
 	if end > maxInstructions {
 		return nil, errLongProgram
 	}
-	program := []unix.SockFilter{load(loadsCPU)}
+	program := append(slices.Clone(prefix), load(loadsCPU))
 	for _, i := range search {
 		if i.draw > 0 {
 			i.K = uint32(at[i.draw-1] - len(program) - 1)
@@ -112,7 +120,7 @@ func (c *compiler) choice(sockets []int) instruction {
 	if !known {
 		index = len(c.draws)
 		c.drawOf[name] = index
-		c.draws = append(c.draws, draw(sockets))
+		c.draws = append(c.draws, c.draw(sockets))
 	}
 	return instruction{SockFilter: op(unix.BPF_JMP|unix.BPF_JA, 0), draw: index + 1}
 }
@@ -120,9 +128,9 @@ func (c *compiler) choice(sockets []int) instruction {
 // draw returns the place of one of several sockets, each as often as the others.
 // The lot is a number below their count; runs of neighbouring places are told
 // apart by comparisons, and what is added makes a place of the number.
-func draw(sockets []int) []unix.SockFilter {
+func (c *compiler) draw(sockets []int) []unix.SockFilter {
 	code := []unix.SockFilter{
-		load(loadsALot),
+		c.lot,
 		op(unix.BPF_ALU|unix.BPF_MOD|unix.BPF_K, uint32(len(sockets))),
 	}
 	for i := 0; i < len(sockets); {

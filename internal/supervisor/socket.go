@@ -25,6 +25,7 @@ type listening struct {
 	address string  // as configured; the identity over reloads, see sameAddress
 	bound   string  // address; with the port that the kernel chose for port 0
 	sockets [][]int // by worker, by loop; nil once closed
+	packets bool    // they are for QUIC, not for TCP
 
 	steered []unix.SockFilter // the program that the kernel was given last; nil: none. Event loop only
 }
@@ -41,7 +42,7 @@ type listening struct {
 func openListening(l config.Listener, workers []placement.Worker, shared bool) (*listening, error) {
 	address, dual, err := parseAddress(l.Address)
 	if err != nil {
-		return nil, bindFault(l, err)
+		return nil, bindFault(l, "tcp", err)
 	}
 	group := &listening{address: l.Address, bound: l.Address, sockets: make([][]int, len(workers))}
 	exclusive := !shared
@@ -54,7 +55,7 @@ func openListening(l config.Listener, workers []placement.Worker, shared bool) (
 			}
 			if err != nil {
 				group.close()
-				return nil, bindFault(l, err)
+				return nil, bindFault(l, "tcp", err)
 			}
 			group.sockets[i] = append(group.sockets[i], fd)
 			exclusive = false
@@ -124,6 +125,14 @@ func openSocket(address netip.AddrPort, dual, exclusive bool, backlog int) (int,
 func bindAndListen(fd, family int, sockaddr unix.Sockaddr, dual, exclusive bool, backlog int) error {
 	// A port may be taken again while connections of the last run are in TIME_WAIT.
 	unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_REUSEADDR, 1)
+	if err := bindShared(fd, family, sockaddr, dual, exclusive); err != nil {
+		return err
+	}
+	return os.NewSyscallError("listen", unix.Listen(fd, backlog))
+}
+
+// bindShared binds a socket so that others of the group can have the same address.
+func bindShared(fd, family int, sockaddr unix.Sockaddr, dual, exclusive bool) error {
 	if family == unix.AF_INET6 {
 		v6only := 1
 		if dual {
@@ -145,11 +154,9 @@ func bindAndListen(fd, family int, sockaddr unix.Sockaddr, dual, exclusive bool,
 		return os.NewSyscallError("bind", err)
 	}
 	if exclusive {
-		if err := sharePort(); err != nil {
-			return err
-		}
+		return sharePort()
 	}
-	return os.NewSyscallError("listen", unix.Listen(fd, backlog))
+	return nil
 }
 
 func sockaddrOf(address netip.AddrPort) (family int, sockaddr unix.Sockaddr, err error) {
@@ -203,13 +210,13 @@ func (l *listening) close() {
 }
 
 // bindFault says which listener cannot be opened, why, and what to do about it.
-func bindFault(l config.Listener, err error) error {
+func bindFault(l config.Listener, network string, err error) error {
 	text, cure := err.Error(), ""
 	switch {
 	case errors.Is(err, unix.EADDRINUSE):
 		// Somebody listens there, or has a connection from that very port.
 		text = "another process uses that port"
-		cure = "; stop it, or choose another port (ss -tanp names the process)"
+		cure = "; stop it, or choose another port (ss -" + network[:1] + "anp names the process)"
 	case errors.Is(err, unix.EACCES):
 		text = "permission denied"
 		cure = fmt.Sprintf("; ports below %d are for root: give the binary the right (setcap cap_net_bind_service=+ep sluice; "+
@@ -220,10 +227,14 @@ func bindFault(l config.Listener, err error) error {
 	case errors.Is(err, unix.EMFILE), errors.Is(err, unix.ENFILE):
 		cure = "; each loop has a socket of its own: raise the limit on open files (ulimit -n, LimitNOFILE)"
 	}
-	if l.Name == l.Address { // it was given none
-		return fmt.Errorf("cannot listen on %s: %s%s", l.Address, text, cure)
+	where := l.Address
+	if network == "udp" {
+		where += " by UDP, for HTTP/3"
 	}
-	return fmt.Errorf("listener %q: cannot listen on %s: %s%s", l.Name, l.Address, text, cure)
+	if l.Name == l.Address { // it was given none
+		return fmt.Errorf("cannot listen on %s: %s%s", where, text, cure)
+	}
+	return fmt.Errorf("listener %q: cannot listen on %s: %s%s", l.Name, where, text, cure)
 }
 
 // firstFreePort is the lowest port that everybody may bind (ip(7),

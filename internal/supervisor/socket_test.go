@@ -140,7 +140,7 @@ func TestBindFaults(t *testing.T) {
 		{os.NewSyscallError("socket", unix.EMFILE), []string{"too many open files", "ulimit -n"}},
 		{errors.New("whatever it is"), []string{"whatever it is"}},
 	} {
-		got := bindFault(config.Listener{Name: "web", Address: ":80"}, test.err).Error()
+		got := bindFault(config.Listener{Name: "web", Address: ":80"}, "tcp", test.err).Error()
 		for _, want := range append(test.want, `listener "web": cannot listen on :80: `) {
 			if !strings.Contains(got, want) {
 				t.Errorf("%v: got %q, which lacks %q", test.err, got, want)

@@ -43,11 +43,12 @@ func (a *away) begin(now time.Time, pause time.Duration) {
 func (s *Supervisor) steer() {
 	steered := map[*listening]bool{}
 	for _, e := range []*edition{s.current, s.target()} { // a listener that stays keeps its way until the next is in force
-		for i, l := range e.listening {
-			if !steered[l] {
-				steered[l] = true
-				wish := e.config.Listeners[i]
-				l.steer(wish, placesOf(s.members), s.absent(wish.Away))
+		for i, wish := range e.config.Listeners {
+			for _, l := range []*listening{e.listening[i], e.packets[i]} {
+				if l != nil && !steered[l] {
+					steered[l] = true
+					l.steer(wish, placesOf(s.members), s.absent(wish.Away))
+				}
 			}
 		}
 	}
@@ -65,14 +66,14 @@ func (s *Supervisor) absent(wish string) []bool {
 // steer gives the kernel the program for wish, if it was given another before. If
 // the kernel does not take it, connections go where they went.
 func (l *listening) steer(wish config.Listener, workers []placement.Worker, absent []bool) {
-	if l.sockets == nil {
-		return
+	if l.sockets == nil || l.packets && l.count() == 1 {
+		return // of one socket the kernel makes no group
 	}
 	steering := steeringOf(wish.Steering, workers)
-	if steering == config.SteerHash && l.steered == nil && !slices.Contains(absent, true) {
+	if steering == config.SteerHash && l.steered == nil && !slices.Contains(absent, true) && !l.packets {
 		return // the kernel's own way
 	}
-	program, err := compile(partsFor(steering, workers, absent))
+	program, err := l.compile(partsFor(steering, workers, absent))
 	if err == nil && !slices.Equal(program, l.steered) {
 		l.steered = program
 		err = attach(l.sockets[0][0], program)
@@ -80,6 +81,22 @@ func (l *listening) steer(wish config.Listener, workers []placement.Worker, abse
 	if err != nil {
 		slog.Warn("connections are not steered as configured", "listener", wish.Name, "steering", steering, "error", err)
 	}
+}
+
+// compile makes the program of the group.
+func (l *listening) compile(parts []part) ([]unix.SockFilter, error) {
+	if !l.packets {
+		return compile(parts)
+	}
+	return compileForPackets(parts, l.count())
+}
+
+// count is how many sockets there are.
+func (l *listening) count() (n int) {
+	for _, sockets := range l.sockets {
+		n += len(sockets)
+	}
+	return n
 }
 
 // attach gives a program to the group that a socket belongs to.

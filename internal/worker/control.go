@@ -207,18 +207,23 @@ func (c *control) renew(m *spec.Message) {
 func (c *control) adopt(s *spec.Spec) (sockets map[uint64]int, fresh []int, err error) {
 	sockets = make(map[uint64]int)
 	for _, l := range s.Listeners {
-		for i, fd := range l.Sockets {
+		for at := range len(l.Sockets) + len(l.Packets) {
+			own, i := l.Sockets, at
+			if i >= len(own) {
+				own, i = l.Packets, i-len(own)
+			}
+			fd := own[i]
 			cookie, cookieErr := unix.GetsockoptUint64(fd, unix.SOL_SOCKET, unix.SO_COOKIE)
 			if cookieErr != nil {
 				err = fmt.Errorf("listener %s: socket %d: %w", l.Name, i, cookieErr)
 			}
 			if ours, known := c.held[cookie]; known && cookieErr == nil {
 				unix.Close(fd)
-				l.Sockets[i] = ours
+				own[i] = ours
 			} else {
 				fresh = append(fresh, fd)
 			}
-			sockets[cookie] = l.Sockets[i]
+			sockets[cookie] = own[i]
 		}
 	}
 	return sockets, fresh, err

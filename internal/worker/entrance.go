@@ -38,6 +38,9 @@ func newEntrance(s *spec.Spec, ln spec.Listener, fd int, terminator *tlsterm.Ter
 	if as.TLS != nil {
 		e.http.Secure, e.http.HSTS = true, hsts(as.TLS.HSTS)
 	}
+	if len(ln.Packets) > 0 {
+		e.http.AltSvc = altSvc(as.AltSvc, e.http.Port)
+	}
 	if as.ProxyProtocol == config.ProxyOn {
 		e.header, e.trust, e.patience = true, s.Config.Trust, time.Duration(s.Config.Timeouts.Header)
 	}
@@ -57,6 +60,15 @@ func hsts(h config.HSTS) []byte {
 		text += "; preload"
 	}
 	return []byte(text)
+}
+
+// altSvc tells that HTTP/3 is spoken on the same port (RFC 7838 3, RFC 9114 3.1.1);
+// nil: it is not said.
+func altSvc(keep config.Duration, port []byte) []byte {
+	if keep == 0 {
+		return nil
+	}
+	return []byte(`h3=":` + string(port) + `"; ma=` + strconv.FormatInt(int64(time.Duration(keep)/time.Second), 10))
 }
 
 // renewed is the entrance with other certificates.

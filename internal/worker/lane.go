@@ -35,6 +35,8 @@ type lane struct {
 	greetings  map[*greeting]struct{} // connections whose PROXY header has not come
 	scratch    []byte                 // for bytes that are looked at; nil: never used
 	listeners  map[int]*listening     // by descriptor
+	porches    map[int]*porch         // sockets for QUIC, by descriptor
+	allPorches *porches               // of the worker
 	draining   bool
 
 	silent   map[*handshake]struct{} // TLS clients that have said nothing yet
@@ -55,7 +57,7 @@ type listening struct {
 // newLane makes loop i of the worker that s describes.
 func newLane(shared *segment.Segment, office *admission.Office, s *spec.Spec, i int) (*lane, error) {
 	l := &lane{
-		index: i, stats: shared.Loop(s.Worker, i), listeners: map[int]*listening{},
+		index: i, stats: shared.Loop(s.Worker, i), listeners: map[int]*listening{}, porches: map[int]*porch{},
 		greetings: map[*greeting]struct{}{}, silent: map[*handshake]struct{}{}, shakings: map[string]*shakings{},
 	}
 	options := reactor.Options{Observe: l.observe, Panicked: l.panicked, Pin: func() { l.settle(s) }}
@@ -119,10 +121,12 @@ func (l *lane) apply(s *spec.Spec, snapshot *proxy.Snapshot, gone []*upstream.St
 		l.pool.Retire(state)
 	}
 	kept := map[int]bool{}
+	entrances := make([]*entrance, len(s.Listeners))
 	for i, ln := range s.Listeners {
 		fd := ln.Sockets[l.index]
 		kept[fd] = true
 		as := newEntrance(s, ln, fd, terminators[i])
+		entrances[i] = as
 		if on := l.listeners[fd]; on != nil {
 			on.as = as
 		} else {
@@ -135,6 +139,7 @@ func (l *lane) apply(s *spec.Spec, snapshot *proxy.Snapshot, gone []*upstream.St
 			delete(l.listeners, fd)
 		}
 	}
+	l.applyQUIC(s, entrances)
 }
 
 // renew gives the listeners of s, which is in effect, other certificates.
@@ -142,6 +147,11 @@ func (l *lane) renew(s *spec.Spec, terminators []*tlsterm.Terminator) {
 	for i, ln := range s.Listeners {
 		if on := l.listeners[ln.Sockets[l.index]]; on != nil {
 			on.as = on.as.renewed(terminators[i])
+		}
+		if len(ln.Packets) > 0 {
+			if p := l.porches[ln.Packets[l.index]]; p != nil {
+				p.renew(s, p.as.renewed(terminators[i]))
+			}
 		}
 	}
 }
@@ -167,6 +177,9 @@ func (l *lane) drain() {
 	for fd, ln := range l.listeners {
 		ln.Close()
 		delete(l.listeners, fd)
+	}
+	for _, p := range l.porches {
+		p.server.Drain()
 	}
 	for g := range l.greetings {
 		g.wait(drainGrace)

@@ -13,6 +13,7 @@ import (
 	"sluice/internal/admission"
 	"sluice/internal/affinity/spread"
 	"sluice/internal/config"
+	"sluice/internal/http3"
 	"sluice/internal/proxy"
 	"sluice/internal/reactor"
 	"sluice/internal/segment"
@@ -35,6 +36,7 @@ type traffic struct {
 	current *spec.Spec // in effect; nil before the first
 	log     *accesslog.Log
 	logged  config.AccessLog // what log was opened for
+	porches porches
 	closing chan struct{}
 	once    sync.Once
 }
@@ -45,6 +47,7 @@ func NewTraffic(shared *segment.Segment, index int) Traffic {
 		shared: shared, index: index, servers: upstream.NewServers(),
 		lines:   admission.NewLines(func(slot int) *segment.LineStats { return shared.Line(index, slot) }),
 		shedder: newShedder(index, readProcess), closing: make(chan struct{}),
+		porches: porches{open: map[*http3.Server]struct{}{}},
 	}
 }
 
@@ -153,7 +156,7 @@ func (t *traffic) start(s *spec.Spec) error {
 			t.lanes = nil
 			return fmt.Errorf("loop %d: %w", i, err)
 		}
-		l.shedder, l.doorkeeper = t.shedder, &t.shedder.doorkeeper
+		l.shedder, l.doorkeeper, l.allPorches = t.shedder, &t.shedder.doorkeeper, &t.porches
 		t.lanes = append(t.lanes, l)
 		stats = append(stats, l.stats)
 		go l.loop.Run()
@@ -254,6 +257,7 @@ func (t *traffic) Close() {
 		t.shedder.close()
 		t.roamer.close()
 		t.keeper.close()
+		t.porches.close()
 		for _, l := range t.lanes {
 			l.loop.Close()
 		}

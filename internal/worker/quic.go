@@ -1,0 +1,190 @@
+package worker
+
+import (
+	"fmt"
+	"log/slog"
+	"maps"
+	"net"
+	"os"
+	"slices"
+	"sync"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"sluice/internal/http3"
+	"sluice/internal/proxy"
+	"sluice/internal/segment"
+	"sluice/internal/spec"
+	"sluice/internal/tlsconn"
+	"sluice/internal/tlsterm"
+)
+
+// Content of a client's uploads that may be under way before it is read, bytes: of
+// one stream, and of all of a connection. They are those of HTTP/2.
+const (
+	quicStreamWindow = 256 << 10
+	quicClientWindow = 1 << 20
+)
+
+// porch is a listener's socket for QUIC on one loop. Loop only.
+type porch struct {
+	lane   *lane
+	as     *entrance
+	fd     int // the socket, as the spec has brought it
+	server *http3.Server
+}
+
+// porches are those of a worker, for its end.
+type porches struct {
+	mu   sync.Mutex
+	open map[*http3.Server]struct{}
+}
+
+func (ps *porches) add(s *http3.Server) {
+	ps.mu.Lock()
+	defer ps.mu.Unlock()
+	ps.open[s] = struct{}{}
+}
+
+func (ps *porches) remove(s *http3.Server) {
+	ps.mu.Lock()
+	defer ps.mu.Unlock()
+	delete(ps.open, s)
+}
+
+// close ends all connections at once.
+func (ps *porches) close() {
+	ps.mu.Lock()
+	servers := slices.Collect(maps.Keys(ps.open))
+	ps.mu.Unlock()
+	for _, s := range servers {
+		s.Close()
+	}
+}
+
+// applyQUIC has the sockets of s served, and no others. Loop only.
+func (l *lane) applyQUIC(s *spec.Spec, entrances []*entrance) {
+	kept := map[int]bool{}
+	for i, ln := range s.Listeners {
+		if len(ln.Packets) == 0 || entrances[i].tls == nil {
+			continue
+		}
+		fd, as := ln.Packets[l.index], entrances[i]
+		kept[fd] = true
+		if p := l.porches[fd]; p != nil {
+			p.as = as
+			p.server.Configure(l.quicConfig(s, as))
+			continue
+		}
+		p, err := l.receive(s, ln, fd, as)
+		if err != nil {
+			slog.Error("a socket for HTTP/3 is not served", "listener", ln.Name, "loop", l.index, "error", err)
+			continue
+		}
+		l.porches[fd] = p
+	}
+	for fd, p := range l.porches {
+		if !kept[fd] {
+			delete(l.porches, fd)
+			p.retire(time.Duration(s.Config.Timeouts.Drain))
+		}
+	}
+}
+
+// receive serves the socket fd.
+func (l *lane) receive(s *spec.Spec, ln spec.Listener, fd int, as *entrance) (*porch, error) {
+	duplicate, err := unix.FcntlInt(uintptr(fd), unix.F_DUPFD_CLOEXEC, 0)
+	if err != nil {
+		return nil, os.NewSyscallError("fcntl F_DUPFD_CLOEXEC", err)
+	}
+	file := os.NewFile(uintptr(duplicate), "quic")
+	conn, err := net.FilePacketConn(file) // another duplicate
+	file.Close()
+	if err != nil {
+		return nil, err
+	}
+	socket, ok := conn.(*net.UDPConn)
+	if !ok {
+		conn.Close()
+		return nil, fmt.Errorf("descriptor %d is a %T, want a UDP socket", fd, conn)
+	}
+	p := &porch{lane: l, as: as, fd: fd}
+	id := http3.Identity{Place: ln.Place + l.index}
+	copy(id.Reset[:], s.QUIC.Reset)
+	copy(id.Token[:], s.QUIC.Token)
+	if p.server, err = http3.Listen(socket, id, l.quicConfig(s, as), l.loop, p, l.unwelcome); err != nil {
+		conn.Close()
+		return nil, err
+	}
+	l.allPorches.add(p.server)
+	return p, nil
+}
+
+// retire ends the service of a socket that is no longer in the configuration: its
+// requests come to their end, within a time.
+func (p *porch) retire(within time.Duration) {
+	server, fd, all := p.server, p.fd, p.lane.allPorches
+	server.Retire(within, func() {
+		all.remove(server)
+		unix.Close(fd)
+	})
+}
+
+// renew gives handshakes that begin from now on other certificates.
+func (p *porch) renew(s *spec.Spec, as *entrance) {
+	p.as = as
+	p.server.Configure(p.lane.quicConfig(s, as))
+}
+
+// Connected implements http3.Doorman.
+func (p *porch) Connected(c *http3.Conn) http3.Owner {
+	stats, state := p.lane.stats, c.TLS()
+	stats.Handshakes[versionIndex(state.Version)].Inc()
+	if state.DidResume {
+		stats.Resumed.Inc()
+	}
+	if tlsterm.Hybrid(state.CurveID) {
+		stats.Hybrid.Inc()
+	}
+	stats.HTTP3Connections.Inc()
+	return (*visit)(p.lane.proxy.Visit(c, c.Peer(), p.as.http))
+}
+
+// Failed implements http3.Doorman.
+func (p *porch) Failed(err error) {
+	cause := tlsconn.CauseOf(err)
+	p.lane.stats.Accepted.Inc()
+	p.lane.stats.Shunned[cause].Inc()
+	slog.Debug("a QUIC handshake failed", "listener", p.as.http.Name, "cause", segment.ShunNames[cause], "error", err)
+}
+
+// Happened implements http3.Doorman.
+func (p *porch) Happened(e http3.Event, n uint64) { p.lane.stats.HTTP3Events[e].Add(n) }
+
+// Every event has its counter.
+var _ = [1]struct{}{}[int(http3.EventCount)-int(segment.HTTP3EventCount)]
+
+// visit is a connection of HTTP/3, as its streams' owner.
+type visit proxy.Visit
+
+// Accept implements http3.Owner.
+func (v *visit) Accept(s *http3.Stream) { (*proxy.Visit)(v).Serve(s, s.Conn().Peer()) }
+
+// Ended implements http3.Owner.
+func (v *visit) Ended() { (*proxy.Visit)(v).End() }
+
+// unwelcome reports whether new connections are to be refused. Any goroutine.
+func (l *lane) unwelcome() bool { return l.shedder.bounds.Load().crowded }
+
+// quicConfig is what connections of a listener may do.
+func (l *lane) quicConfig(s *spec.Spec, as *entrance) *http3.Config {
+	limits, timeouts := &s.Config.Limits, &s.Config.Timeouts
+	return &http3.Config{
+		Streams: limits.Streams, Head: int(limits.Head), Line: int(limits.Line), Fields: limits.Fields,
+		Window: quicStreamWindow, ConnWindow: quicClientWindow,
+		Handshake: as.tls.Handshake(), Handshakes: l.shakingLimit(as),
+		Header: time.Duration(timeouts.Header), Idle: time.Duration(timeouts.Idle), Parting: drainGrace,
+		TLS: as.tls.Config(),
+	}
+}
