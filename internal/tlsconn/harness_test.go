@@ -115,6 +115,19 @@ func dupFD(t *testing.T, c syscall.Conn) (fd int) {
 	return fd
 }
 
+// socketPair is two connected Unix sockets that hold little.
+func socketPair(t *testing.T) (a, b int) {
+	t.Helper()
+	fds, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_NONBLOCK|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, fd := range fds {
+		unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_SNDBUF, 4096)
+	}
+	return fds[0], fds[1]
+}
+
 // adopt makes fd a connection of l.
 func adopt(t *testing.T, l *reactor.Loop, fd int) (c *reactor.Conn) {
 	t.Helper()
@@ -174,7 +187,7 @@ func meetServer(t *testing.T, l *reactor.Loop, version uint16) (*Stream, *tls.Co
 }
 
 // greet has both shake hands.
-func greet(t *testing.T, l *reactor.Loop, s *Stream, peer *tls.Conn, far *net.TCPConn) {
+func greet(t *testing.T, l *reactor.Loop, s *Stream, peer *tls.Conn, far net.Conn) {
 	t.Helper()
 	done := spawn(l, func() {
 		if err := s.Handshake(); err != nil {

@@ -91,7 +91,7 @@ func (s *Stream) take(p []byte) (n int, err error) {
 		s.has, p[0] = false, s.first[0]
 		n = 1
 	}
-	for n < len(p) {
+	for n < len(p) && s.end == nil {
 		if !s.filled && !s.whole() {
 			if n > 0 {
 				return n, nil
@@ -101,20 +101,13 @@ func (s *Stream) take(p []byte) (n int, err error) {
 			}
 			continue
 		}
-		m, err := s.decrypt(p[n:])
-		if n += m; err != nil {
-			break // reads end with it from now on
-		}
+		m, _ := s.decrypt(p[n:])
+		n += m
 	}
-	return n, s.outcome(n)
-}
-
-// outcome is the error of a read that has n bytes.
-func (s *Stream) outcome(n int) error {
 	if n > 0 {
-		return nil
+		return n, nil
 	}
-	return s.end
+	return 0, s.end
 }
 
 // more gets more bytes from the socket. An error is errMore, or ends all reads.
@@ -126,7 +119,7 @@ func (s *Stream) more() error {
 }
 
 // decrypt has crypto/tls read from the records that are whole. It returns nothing
-// and no error if they had no content.
+// and no error if they had no content; an error ends all reads.
 func (s *Stream) decrypt(p []byte) (int, error) {
 	n, err := s.tls.Read(p)
 	s.filled = n == len(p)
