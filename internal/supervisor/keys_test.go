@@ -7,6 +7,8 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -63,7 +65,10 @@ func (s *shop) config(names ...string) *config.Config {
 // keep remembers the last keys that each worker got.
 func keep(st *stage) func(worker int) *spec.Keys {
 	last := make([]*spec.Keys, len(st.lives))
+	var mu sync.Mutex // guards last
 	st.answer = func(w, _ int, m *spec.Message) string {
+		mu.Lock()
+		defer mu.Unlock()
 		switch {
 		case m == nil:
 		case m.Kind == spec.KindKeys:
@@ -73,7 +78,11 @@ func keep(st *stage) func(worker int) *spec.Keys {
 		}
 		return ""
 	}
-	return func(w int) *spec.Keys { return last[w] }
+	return func(w int) *spec.Keys {
+		mu.Lock()
+		defer mu.Unlock()
+		return last[w]
+	}
 }
 
 // New files reach the workers without a reload; files at fault change nothing; a worker
@@ -284,9 +293,11 @@ func TestProofsAreShown(t *testing.T) {
 	play(t, 2, func(st *stage) {
 		st.renewConfig(files.config("a"))
 		keys := keep(st)
-		normal, silent := st.answer, true
+		normal := st.answer
+		var silent atomic.Bool
+		silent.Store(true)
 		st.answer = func(w, life int, m *spec.Message) string {
-			if normal(w, life, m); m != nil && m.Kind == spec.KindKeys && w == 1 && silent {
+			if normal(w, life, m); m != nil && m.Kind == spec.KindKeys && w == 1 && silent.Load() {
 				return "hang"
 			}
 			return ""
@@ -305,7 +316,7 @@ func TestProofsAreShown(t *testing.T) {
 		if c := keys(0).Challenges; len(c) != 1 || c[0].Name != "a.example" || c[0].Chain != "proof" {
 			st.Errorf("%+v", c)
 		}
-		silent = false
+		silent.Store(false)
 		st.s.members[1].process.end()
 		if err := <-shown; err != nil {
 			st.Error(err)
