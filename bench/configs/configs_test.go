@@ -98,7 +98,9 @@ func TestSluice(t *testing.T) {
 
 // TestSluiceTLS: Sluice takes its file over TLS too, and speaks what is agreed upon.
 func TestSluiceTLS(t *testing.T) {
-	for protocol, want := range map[secure.Protocol][]string{secure.HTTP1: {"http1"}, secure.HTTP2: {"http1", "http2"}} {
+	for protocol, want := range map[secure.Protocol][]string{
+		secure.HTTP1: {"http1"}, secure.HTTP2: {"http1", "http2"}, secure.HTTP3: {"http1", "http2", "http3"},
+	} {
 		s := Setup{Dir: "/d", Port: 20001, Backends: []int{20002}, Threads: 1, Protocol: protocol}
 		s.Certificate = secure.Certificate{Cert: "/d/a b.crt", Key: "/d/a.key"}
 		out, _ := Render("sluice.yaml", s)
