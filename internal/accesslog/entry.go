@@ -18,7 +18,7 @@ type Entry struct {
 	Target                 []byte // as the client sent it
 	Referer, UserAgent     []byte
 	RequestID              []byte
-	Proto                  uint8 // 10, 11, 20, 30: HTTP/1.0 to HTTP/3.0
+	Proto                  uint8 // 10, 11, 20, 30: HTTP/1.0 to HTTP/3.0; ProtoTCP
 
 	Status   int   // 0: none was sent; 499: the client had gone
 	BytesIn  int64 // of the request's body
@@ -38,6 +38,9 @@ type Entry struct {
 	Phase, Reason string // where and why
 }
 
+// ProtoTCP is the Proto of a connection without HTTP: the entry is of all of it.
+const ProtoTCP = 1
+
 // client is the address to name: the real one if a trusted proxy has told it.
 func (e *Entry) client() netip.Addr {
 	if e.RealClient.IsValid() {
@@ -54,6 +57,8 @@ func plain(a netip.Addr) netip.Addr { return a.Unmap().WithZone("") }
 // protocol is the name of the version, as in a request line. Empty: unknown.
 func (e *Entry) protocol() string {
 	switch e.Proto {
+	case ProtoTCP:
+		return "TCP"
 	case 10:
 		return "HTTP/1.0"
 	case 11:

@@ -62,7 +62,7 @@ const (
 	maxRetries     = 16
 	maxWeight      = 1000
 	maxBacklog     = 65_535
-	maxRoutes      = 10_000
+	maxRoutes      = 10_000 // of requests, or of the connections of one listener
 	maxListeners   = 64
 	maxFarmName    = 63 // bytes; name and URL of a server share 192 in the segment
 	maxURL         = 128

@@ -104,6 +104,21 @@ type Listener struct {
 	TLS           *ListenerTLS `yaml:"tls" json:"tls,omitempty"`             // nil: clients speak without TLS
 	ProxyProtocol string       `yaml:"proxy_protocol" json:"proxy_protocol"` // off | on: each connection begins with a PROXY header, by which those in trust tell the client's address; others are refused
 	Redirect      string       `yaml:"redirect" json:"redirect"`             // https, or https:PORT: clients are sent there by 308, to the same host and path; empty: they are served
+	TCP           *TCP         `yaml:"tcp" json:"tcp,omitempty"`             // not nil: bytes go to servers as they are, without HTTP
+}
+
+// TCP says which farm's servers get the connections of a listener. Without tls of the
+// listener a client's TLS goes through to the server; with it, it ends here, and the
+// servers get what is inside.
+type TCP struct {
+	Routes      []TCPRoute `yaml:"routes" json:"routes"`           // first match wins; no match: the connection is closed
+	Connections int        `yaml:"connections" json:"connections"` // open at once, per worker; beyond they are closed; 0: no limit
+}
+
+// TCPRoute sends matching connections to a farm.
+type TCPRoute struct {
+	SNI  string `yaml:"sni" json:"sni"` // the name that a client's TLS asks for: exact, or *.example.com: any name below it; empty: every connection
+	Farm string `yaml:"farm" json:"farm"`
 }
 
 // Values of Listener.Steering, Listener.Away and Listener.ProxyProtocol.
@@ -118,6 +133,9 @@ const (
 
 	ProxyOff = "off"
 	ProxyOn  = "on" // version 1 or 2
+
+	ProxyV1 = "v1" // of Farm.ProxyProtocol: one line of text
+	ProxyV2 = "v2" // binary, with what is known of the client's TLS
 )
 
 // ProtocolAuto is a value of Farm.Protocol, as are HTTP1 and HTTP2.
@@ -215,7 +233,9 @@ type Farm struct {
 	FailFor     Duration     `yaml:"fail_for" json:"fail_for"` // a server that could not be reached is skipped this long
 	Spill       Spill        `yaml:"spill" json:"spill"`
 	Admission   Admission    `yaml:"admission" json:"admission"`
-	TLS         *FarmTLS     `yaml:"tls" json:"tls,omitempty"` // of servers that are https://; nil: all is as it is by default
+
+	ProxyProtocol string   `yaml:"proxy_protocol" json:"proxy_protocol"` // off | v1 | v2: each connection to a server begins with a PROXY header that tells its client, and serves no other
+	TLS           *FarmTLS `yaml:"tls" json:"tls,omitempty"`             // of servers that are https://; nil: all is as it is by default
 }
 
 // FarmTLS says how the servers of a farm prove who they are, and what is shown to

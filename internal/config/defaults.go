@@ -56,6 +56,7 @@ func NewFarm(name string, urls ...string) Farm {
 			Limit: "adaptive", Min: 2, Max: 10_000, Queue: 1000, Timeout: seconds(30),
 			Failures: []string{"429", "503"},
 		},
+		ProxyProtocol: ProxyOff,
 	}
 	for _, u := range urls {
 		server := Server{URL: u}

@@ -151,13 +151,19 @@ func randomConfig(r *rand.Rand) *Config {
 			Steering: pick(SteerAuto, SteerNode, SteerCPU, SteerHash), Away: pick(AwayWait, AwaySpread),
 			Protocols: []string{pick(HTTP1, HTTP2)}, AltSvc: span(), TLS: randomTLS(r)})
 	}
+	if r.IntN(2) == 0 {
+		c.Listeners = append(c.Listeners, newListener(":1"))
+		c.Listeners[len(c.Listeners)-1].TCP = &TCP{Connections: r.IntN(maxConnections + 1), Routes: []TCPRoute{{"*.a.B", "a0"}, {pick("true", "null", "_.x"), "a0"}, {"", "a0"}}}
+		c.Farms = append(c.Farms, NewFarm("a0", "http://a"))
+	}
 	for i := range 1 + r.IntN(3) {
-		farm := NewFarm(pick("a", "1.", "null", "true", "-", ".", "0x")+fmt.Sprint(i), "http://a", "http://[::1]:2", "http+unix:///run/~a'b")
+		farm := NewFarm(pick("b", "1.", "null", "true", "-", ".", "0x")+fmt.Sprint(i), "http://a", "http://[::1]:2", "http+unix:///run/~a'b")
 		farm.Host = pick("preserve", "server", "1.2.3.4", "[::1]:5", "off")
 		farm.Timeouts.FirstByte = seconds(1) + span()/2
 		farm.Admission = randomAdmission(r)
 		farm.FailFor, farm.Retries = Duration(r.Int64N(int64(maxWait))), r.IntN(maxRetries+1)
 		farm.Servers[0].Node = Node(pick("auto", "off", "0", fmt.Sprint(maxNode)))
+		farm.ProxyProtocol = pick(ProxyOff, ProxyV1, ProxyV2)
 		farm.Spill.Threshold = Threshold(pick("off", "0", "20", "100"))
 		if r.IntN(2) == 0 {
 			farm.Servers = append(farm.Servers, Server{"https://a", 1, "auto"})

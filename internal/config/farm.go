@@ -48,8 +48,18 @@ func (k *checker) farm(f *Farm) {
 	k.spill(f.Spill.Threshold, at+".spill.threshold")
 	k.hostForServers(f.Host, at+".host")
 	k.oneOf(at+".protocol", f.Protocol, []string{HTTP1, HTTP2, ProtocolAuto})
+	k.announce(f, at+".proxy_protocol")
 	k.servers(f, at+".servers")
 	k.farmTLS(f, at+".tls")
+}
+
+// announce checks that a connection whose header tells one client can be that client's.
+func (k *checker) announce(f *Farm, at string) {
+	k.oneOf(at, f.ProxyProtocol, []string{ProxyOff, ProxyV1, ProxyV2})
+	shares := f.Protocol == HTTP2 || slices.ContainsFunc(f.Servers, func(s Server) bool { return strings.HasPrefix(s.URL, "h2://") })
+	if shares && (f.ProxyProtocol == ProxyV1 || f.ProxyProtocol == ProxyV2) {
+		k.add(at, f.ProxyProtocol, problem{"a connection of HTTP/2 carries the requests of many clients, and the header tells one", "write off, or " + HTTP1 + " as protocol"})
+	}
 }
 
 // relations checks values of a farm against each other.

@@ -30,6 +30,7 @@ func (k *checker) listeners() {
 		k.http3(l, at)
 		k.proxyProtocol(l, at+".proxy_protocol")
 		k.redirect(l, at+".redirect")
+		k.tcp(l, at)
 		if first, taken := names[l.Name]; taken && l.Name != l.Address {
 			k.add(at+".name", l.Name, problem{"the name of " + first + " too", "give each listener its own name"})
 		} else if !taken {

@@ -31,6 +31,8 @@ func TestLoadFull(t *testing.T) {
 				MinVersion:   "1.3", Curves: []string{"P-256", "X25519"}, Handshake: seconds(3), Handshakes: 100,
 				ClientAuth: ClientAuth{"require", "ca.pem"}, HSTS: HSTS{2 * year, true, true}}},
 			{Name: "[::1]:8080", Address: "[::1]:8080", Redirect: "https:8443", Backlog: 4096, Steering: "auto", Away: "wait", ProxyProtocol: "off", Protocols: []string{"http1", "http2"}, AltSvc: seconds(24 * 3600)},
+			{Name: "raw", Address: ":5432", Backlog: 4096, Steering: "auto", Away: "wait", ProxyProtocol: "off", Protocols: []string{"http1", "http2"}, AltSvc: seconds(24 * 3600), TCP: &TCP{
+				[]TCPRoute{{"Db.Example", "ant"}, {"*.example", "zebra"}, {"", "ant"}}, 100}},
 			{Name: "least", Address: ":8443", Backlog: 4096, Steering: "auto", Away: "wait", ProxyProtocol: "off", Protocols: []string{"http1", "http2"}, AltSvc: seconds(24 * 3600), TLS: &ListenerTLS{
 				Certificates: []Certificate{{"a.pem", "a.pem", "auto"}},
 				MinVersion:   "1.2", Curves: []string{"X25519MLKEM768", "X25519", "P-256", "P-384"}, Handshake: seconds(10), Handshakes: 4096,
@@ -39,6 +41,7 @@ func TestLoadFull(t *testing.T) {
 		{*c.Farms[0].TLS, FarmTLS{"ca.pem", "app.internal", "a.crt", "a.key", []string{"sha256/47DEQpj8HBSa+/TImW+5JCeuQeRkm5NMpJWZG3hSuFU="}, false}},
 		{c.Farms[0].Spill, Spill{"35"}},
 		{c.Farms[1].Spill, Spill{"off"}},
+		{c.Farms[1].ProxyProtocol, "v2"},
 		{c.Farms[0].Name + " " + c.Farms[1].Name, "zebra ant"}, // the file's order
 		{c.Farms[1].Connections, Connections{100, 10}},
 		{c.Farms[1].Timeouts, FarmTimeouts{seconds(1) / 4, seconds(120), seconds(5), seconds(4), 0, seconds(600)}},

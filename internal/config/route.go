@@ -8,7 +8,7 @@ import (
 
 // routes checks every route, and that each can be reached.
 func (k *checker) routes() {
-	if len(k.Routes) == 0 && len(k.Farms) > 1 {
+	if len(k.Routes) == 0 && len(k.Farms) > 1 && !k.onlyTCP() {
 		k.add("routes", "", problem{"no route, and several farms to choose from",
 			"write routes: [{farm: " + k.Farms[0].Name + "}] for everything else"})
 	}
@@ -16,10 +16,7 @@ func (k *checker) routes() {
 		k.add("routes", "", problem{"more than " + strconv.Itoa(maxRoutes), "merge some"})
 		return
 	}
-	farms := make([]string, len(k.Farms))
-	for i := range k.Farms {
-		farms[i] = k.Farms[i].Name
-	}
+	farms := k.farmNames()
 	first := map[pattern]int{} // pattern → index of the first route that has it
 	for i, r := range k.Routes {
 		at := "routes[" + strconv.Itoa(i) + "]"

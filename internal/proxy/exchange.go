@@ -197,7 +197,13 @@ func (x *exchange) forward() bool {
 func (x *exchange) borrow() bool {
 	x.at.connect = x.p.exec.Now()
 	var err error
-	x.conn, x.how, err = x.p.pool.Borrow(x.server, x.fresh)
+	if x.farm.Announces() {
+		x.head = x.farm.Announce(x.head[:0], x.s.connection(), x.s.peer, nil)
+		x.conn, err = x.p.pool.Open(x.server, x.head)
+		x.how = upstream.New
+	} else {
+		x.conn, x.how, err = x.p.pool.Borrow(x.server, x.fresh)
+	}
 	x.at.connected = x.p.exec.Now()
 	if err == nil {
 		return true

@@ -3,7 +3,6 @@ package proxy
 import (
 	"errors"
 	"os"
-	"syscall"
 
 	"sluice/internal/http1"
 	"sluice/internal/http2"
@@ -114,28 +113,12 @@ func ofClient(err error, phase Phase) Failure {
 // ofConnect is the failure to get a connection to a server: the request has not
 // been sent.
 func ofConnect(err error) Failure {
-	f := Failure{Party: Backend, Phase: Connecting, Reason: segment.ConnectFailed, Again: true, Err: err}
-	var handshake *upstream.HandshakeError
-	switch {
-	case errors.Is(err, os.ErrDeadlineExceeded):
-		f.Reason = segment.ConnectTimeout
-	case errors.As(err, &handshake):
-		f.Reason = segment.TLSFailed
-	case errors.Is(err, upstream.ErrFull) || isShortage(err):
-		f.Party, f.Reason = Sluice, segment.NoServer
+	f := Failure{Party: Backend, Phase: Connecting, Again: true, Err: err}
+	var ours bool
+	if f.Reason, ours = upstream.Blame(err); ours {
+		f.Party = Sluice
 	}
 	return f
-}
-
-// isShortage reports whether err is this machine's lack of descriptors, ports or
-// memory, for which no server is to be blamed (socket(2), connect(2)).
-func isShortage(err error) bool {
-	for _, lack := range []error{syscall.EMFILE, syscall.ENFILE, syscall.ENOBUFS, syscall.ENOMEM, syscall.EADDRNOTAVAIL} {
-		if errors.Is(err, lack) {
-			return true
-		}
-	}
-	return false
 }
 
 // ofServer is the failure of reading from, or writing to, a server.

@@ -65,6 +65,8 @@ func (x *exchange) clean() bool {
 		return false
 	case !x.body.Done(), x.upload.failure.failed():
 		return false
+	case x.farm.Announces(): // the server was told that it is this client's
+		return false
 	}
 	ignorable := x.req.Method == message.GET || x.req.Method == message.HEAD
 	return !ignorable || x.body.Total() == 0

@@ -22,8 +22,9 @@ type session struct {
 	next, prev *session // ring of all connections of the loop
 	proxy      *Proxy
 	conn       reactor.Stream
-	stream     ClientStream // the same, if it is one; else nil
-	carrier    carrier      // what serves the connection's streams; nil while that is HTTP/1.1
+	stream     ClientStream   // the same, if it is one; else nil
+	wire       reactor.Stream // the connection that it came on; nil if it is no stream
+	carrier    carrier        // what serves the connection's streams; nil while that is HTTP/1.1
 	peer       netip.AddrPort
 	listener   *Listener
 
@@ -276,6 +277,14 @@ func (u *upload) Abandon() {
 
 // resetter is a Stream that can end in a way that looks like a failure.
 type resetter interface{ Reset() }
+
+// connection is the client's, also of a stream.
+func (s *session) connection() reactor.Stream {
+	if s.wire != nil {
+		return s.wire
+	}
+	return s.conn
+}
 
 // cutOff closes the connection so that nobody takes its end for the content's.
 func (s *session) cutOff() {

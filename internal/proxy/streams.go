@@ -14,7 +14,7 @@ type carrier interface {
 func (s *session) serveStream(stream ClientStream) {
 	p := s.proxy
 	stream.SetStall(time.Duration(p.snapshot.timeouts.Write))
-	p.exec.Go(&session{proxy: p, conn: stream, stream: stream, peer: s.peer, listener: s.listener, began: p.exec.Now()})
+	p.exec.Go(&session{proxy: p, conn: stream, stream: stream, wire: s.conn, peer: s.peer, listener: s.listener, began: p.exec.Now()})
 }
 
 // runStream serves the request of a stream, or goes on with it. What the task had

@@ -21,6 +21,7 @@ type Conn struct {
 	loop *Loop
 	fd   int
 	peer netip.AddrPort
+	here *netip.AddrPort // what LocalAddr says; nil: the socket's own
 
 	readable, writable bool
 	ended              bool // the peer sends no more, or the socket has failed: a read will not wait
@@ -68,6 +69,15 @@ func (c *Conn) Detach() (fd int) {
 
 // Peer is the other end's address; zero for Unix sockets.
 func (c *Conn) Peer() netip.AddrPort { return c.peer }
+
+// Pose has Peer, RemoteAddr and LocalAddr tell the ends of another connection, of which
+// this is a part: the way from a proxy before us. here may be zero, for the socket's own.
+func (c *Conn) Pose(peer, here netip.AddrPort) {
+	c.peer, c.here = peer, nil
+	if here.IsValid() {
+		c.here = &here
+	}
+}
 
 // Descriptor is the socket's number, which the kernel chose as the lowest that
 // was free.
@@ -440,6 +450,9 @@ func (c *Conn) CloseWrite() error {
 
 // LocalAddr implements net.Conn.
 func (c *Conn) LocalAddr() net.Addr {
+	if c.here != nil {
+		return net.TCPAddrFromAddrPort(*c.here)
+	}
 	sa, err := unix.Getsockname(c.fd)
 	if err != nil {
 		return &net.TCPAddr{}

@@ -129,3 +129,25 @@ func TestPeekReset(t *testing.T) {
 	}
 	mustFail(t, "peek", p.err, unix.ECONNRESET)
 }
+
+// A connection may tell the ends of the one that it is a part of.
+func TestPose(t *testing.T) {
+	l := startLoop(t, Options{})
+	c, _ := tcpConn(t, l)
+	own := c.LocalAddr().String()
+	for _, test := range []struct{ peer, here netip.AddrPort }{
+		{netip.MustParseAddrPort("203.0.113.7:1"), netip.MustParseAddrPort("[2001:db8::1]:2")},
+		{netip.MustParseAddrPort("203.0.113.8:1"), netip.AddrPort{}},
+	} {
+		want := own
+		if test.here.IsValid() {
+			want = test.here.String()
+		}
+		on(t, l, func() {
+			c.Pose(test.peer, test.here)
+			if c.Peer() != test.peer || c.RemoteAddr().String() != test.peer.String() || c.LocalAddr().String() != want {
+				t.Errorf("%v, %v, %v; want %v and %s", c.Peer(), c.RemoteAddr(), c.LocalAddr(), test.peer, want)
+			}
+		})
+	}
+}

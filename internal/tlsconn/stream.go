@@ -208,6 +208,15 @@ func (s *Stream) Write(p []byte) (n int, err error) {
 	}
 }
 
+// CloseWrite says that nothing more is sent (close_notify, RFC 8446 6.1); reading goes
+// on.
+func (s *Stream) CloseWrite() error {
+	if err := s.tls.CloseWrite(); err != nil {
+		return err
+	}
+	return s.sock.Flush()
+}
+
 // Close implements net.Conn: it says close_notify, if that goes at once, and closes.
 func (s *Stream) Close() error {
 	s.bye()

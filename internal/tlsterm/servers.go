@@ -30,9 +30,21 @@ func Servers(cfg *config.Config, keys *spec.Keys) ([]*tls.Config, error) {
 		if all[i], err = newServers(f, i, keys); err != nil {
 			return nil, fmt.Errorf("farm %s: %w", f.Name, err)
 		}
-		all[i].NextProtos = offers[f.Protocol]
+		all[i].NextProtos = offered(cfg, f)
 	}
 	return all, nil
+}
+
+// offered is what the servers of a farm may choose from by ALPN: nothing where clients'
+// bytes go to them as they are, and no HTTP/2 where a connection is one client's.
+func offered(cfg *config.Config, f *config.Farm) []string {
+	switch {
+	case cfg.Raw(f.Name):
+		return nil
+	case f.ProxyProtocol == config.ProxyV1 || f.ProxyProtocol == config.ProxyV2:
+		return offers[config.HTTP1]
+	}
+	return offers[f.Protocol]
 }
 
 // offers are what servers may choose from by ALPN, as a farm says.

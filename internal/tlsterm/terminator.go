@@ -83,7 +83,7 @@ func newTerminator(l *config.Listener, keys spec.ListenerKeys, pairs []*tls.Cert
 	}
 	c := &tls.Config{
 		GetCertificate:   newShelf(chosen).choose,
-		NextProtos:       protocols(l.Protocols, serves),
+		NextProtos:       protocols(l, serves),
 		MinVersion:       versions[l.TLS.MinVersion],
 		CipherSuites:     ciphers,
 		CurvePreferences: curves(l.TLS.Curves),
@@ -196,10 +196,13 @@ func curves(words []string) []tls.CurveID {
 
 // protocols are what ALPN (RFC 7301) offers. HTTP/2 comes first, whatever the file's
 // order: who can speak it should.
-func protocols(allowed, serves []string) []string {
+func protocols(l *config.Listener, serves []string) []string {
+	if l.TCP != nil { // what clients speak inside is not known
+		return nil
+	}
 	var offered []string
 	for _, p := range []string{config.HTTP2, config.HTTP1} {
-		if slices.Contains(allowed, p) && slices.Contains(serves, names[p]) {
+		if slices.Contains(l.Protocols, p) && slices.Contains(serves, names[p]) {
 			offered = append(offered, names[p])
 		}
 	}

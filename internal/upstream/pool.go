@@ -111,9 +111,25 @@ func (p *Pool) Borrow(s *Server, fresh bool) (*Conn, How, error) {
 	return c, New, err
 }
 
-// open opens a connection that is counted in State.open already.
-func (p *Pool) open(s *Server) (*Conn, error) {
-	stream, err := p.reach(s)
+// Open gives a new connection whose first bytes are preface, which nobody else has
+// used or will: Discard ends the loan. It may park.
+func (p *Pool) Open(s *Server, preface []byte) (*Conn, error) {
+	if !s.reserve(int64(s.Farm.Connections.Max)) {
+		w, err := p.waitFor(s)
+		if err != nil {
+			return nil, err
+		}
+		if w.conn != nil { // one that was used before: another takes its place
+			w.conn.Close()
+			p.at(s.State).stats.Open.Dec()
+		}
+	}
+	return p.connect(s, preface)
+}
+
+// connect opens a connection that is counted in State.open already.
+func (p *Pool) connect(s *Server, preface []byte) (*Conn, error) {
+	stream, err := p.reach(s, preface)
 	if err != nil {
 		p.closed(s.State)
 		return nil, err
@@ -121,14 +137,22 @@ func (p *Pool) open(s *Server) (*Conn, error) {
 	stats := p.at(s.State).stats
 	stats.Connects.Inc()
 	stats.Open.Inc()
-	c := &Conn{Stream: stream, server: s.State, pool: p}
+	return &Conn{Stream: stream, server: s.State, pool: p}, nil
+}
+
+// open is connect for requests, which may share the connection with others.
+func (p *Pool) open(s *Server) (*Conn, error) {
+	c, err := p.connect(s, nil)
+	if err != nil {
+		return nil, err
+	}
 	many, err := p.carriesMany(s, c)
 	switch {
 	case err != nil:
 		p.Discard(c)
 		return nil, err
 	case many:
-		return p.share(s, stream)
+		return p.share(s, c.Stream)
 	}
 	return c, nil
 }
@@ -151,8 +175,9 @@ func (p *Pool) carriesMany(s *Server, c *Conn) (bool, error) {
 }
 
 // reach dials one after another of the server's addresses until one accepts, and
-// proves itself if it is https://; together they have the time for connecting.
-func (p *Pool) reach(s *Server) (stream reactor.Stream, err error) {
+// proves itself if it is https://; together they have the time for connecting. preface
+// is sent before all else.
+func (p *Pool) reach(s *Server, preface []byte) (stream reactor.Stream, err error) {
 	err = ErrUnresolved
 	until := p.exec.Now() + int64(s.Farm.Timeouts.Connect)
 	for range s.addressCount() {
@@ -161,7 +186,10 @@ func (p *Pool) reach(s *Server) (stream reactor.Stream, err error) {
 		if left <= 0 {
 			return nil, err
 		}
-		if stream, err = p.dial(a, time.Duration(left)); err != nil {
+		if stream, err = p.dial(a, time.Duration(left)); err == nil {
+			err = begin(stream, preface, time.Duration(left))
+		}
+		if err != nil {
 			s.passOver(a)
 		} else if stream, err = p.secure(s.State, stream, time.Duration(until-p.exec.Now())); err == nil {
 			return stream, nil
@@ -169,6 +197,21 @@ func (p *Pool) reach(s *Server) (stream reactor.Stream, err error) {
 		p.at(s.State).stats.ConnectFails.Inc()
 	}
 	return nil, err
+}
+
+// begin sends the first bytes of a connection, before TLS, and closes it if it cannot.
+// They fit its empty buffer.
+func begin(stream reactor.Stream, preface []byte, timeout time.Duration) error {
+	if len(preface) == 0 {
+		return nil
+	}
+	stream.SetWriteTimeout(timeout)
+	_, err := stream.Write(preface)
+	stream.SetWriteTimeout(0)
+	if err != nil {
+		stream.Close()
+	}
+	return err
 }
 
 // Give takes back a connection whose response was read to its end and that the

@@ -296,3 +296,36 @@ func TestSlotOfAnother(t *testing.T) {
 	}
 	n.mustHold(t, 0, 0)
 }
+
+// TestOpen: a connection is opened although one is idle, its first bytes are those
+// asked for, and at the limit it takes the place of one that comes free.
+func TestOpen(t *testing.T) {
+	n := newNode(t, 1, farmOf(serve(t, "tcp", "127.0.0.1:0").url(), func(f *config.Farm) { f.Connections.Max = 2 }))
+	kept, _ := n.borrow(t, 0)
+	n.give(t, 0, kept)
+	var own *Conn
+	n.task(t, 0, func(p *Pool) {
+		var err error
+		if own, err = p.Open(n.server, []byte("first\n")); err != nil {
+			t.Fatal(err)
+		}
+		got := make([]byte, 100)
+		if m, err := own.Read(got); string(got[:m]) != "first\n" || err != nil {
+			t.Errorf("answered %q, %v", got[:m], err)
+		}
+	})
+	n.mustHold(t, 2, 1)
+	n.task(t, 0, func(p *Pool) { // the limit is reached: the idle one gives way
+		another, err := p.Open(n.server, nil)
+		if err != nil || another == kept {
+			t.Fatalf("the kept one is given: %v, %v", another == kept, err)
+		}
+		ask(t, another, "hello")
+		p.Discard(another)
+		p.Discard(own)
+	})
+	n.mustHold(t, 0, 0)
+	if s := &n.stats[0]; s.Connects.Load() != 3 || s.Reused.Load() != 0 {
+		t.Errorf("%d connects, %d reused", s.Connects.Load(), s.Reused.Load())
+	}
+}

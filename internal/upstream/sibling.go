@@ -98,23 +98,33 @@ func (p *Pool) send(c *Conn, to *Pool, receive func(*Conn)) {
 	})
 }
 
-// await waits for a connection to come free, up to the time for connecting.
+// await waits for a connection to come free.
 func (p *Pool) await(s *Server) (*Conn, How, error) {
+	w, err := p.waitFor(s)
+	switch {
+	case err != nil:
+		return nil, New, err
+	case w.conn != nil:
+		p.at(s.State).stats.Reused.Inc()
+		return w.conn, w.how, nil
+	}
+	c, err := p.open(s)
+	return c, New, err
+}
+
+// waitFor waits for a connection, or for leave to open one, up to the time for
+// connecting.
+func (p *Pool) waitFor(s *Server) (*waiter, error) {
 	w := &waiter{server: s.State, signal: p.exec.NewSignal(), most: int64(s.Farm.Connections.Max)}
 	p.join(w)
 	if p.look(w); !w.served() {
 		w.signal.Wait(time.Duration(s.Farm.Timeouts.Connect))
 	}
-	switch {
-	case w.conn != nil:
-		p.at(s.State).stats.Reused.Inc()
-		return w.conn, w.how, nil
-	case w.room:
-		c, err := p.open(s)
-		return c, New, err
+	if !w.served() {
+		p.leave(w)
+		return nil, ErrFull
 	}
-	p.leave(w)
-	return nil, New, ErrFull
+	return w, nil
 }
 
 // join puts w into the line of this loop.

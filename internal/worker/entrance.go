@@ -10,6 +10,7 @@ import (
 	"sluice/internal/proxy"
 	"sluice/internal/reactor"
 	"sluice/internal/spec"
+	"sluice/internal/tcp"
 	"sluice/internal/tlsterm"
 )
 
@@ -19,6 +20,7 @@ type entrance struct {
 	http  *proxy.Listener
 	http1 bool                // clients may speak it
 	tls   *tlsterm.Terminator // nil: clients speak without TLS
+	tcp   *tcp.Listener       // not nil: bytes go to servers as they are
 
 	header   bool            // each connection begins with a PROXY header
 	trust    []config.Prefix // who may send one
@@ -26,8 +28,8 @@ type entrance struct {
 }
 
 // newEntrance is that of the listening socket fd.
-func newEntrance(s *spec.Spec, ln spec.Listener, fd int, terminator *tlsterm.Terminator) *entrance {
-	e := &entrance{http1: true, http: &proxy.Listener{Name: ln.Name, Port: []byte(portOf(fd, ln.Address)), Secure: terminator != nil}, tls: terminator}
+func newEntrance(s *spec.Spec, ln spec.Listener, fd int, terminator *tlsterm.Terminator, raw *tcp.Listener) *entrance {
+	e := &entrance{http1: true, tcp: raw, http: &proxy.Listener{Name: ln.Name, Port: []byte(portOf(fd, ln.Address)), Secure: terminator != nil}, tls: terminator}
 	i := slices.IndexFunc(s.Config.Listeners, func(l config.Listener) bool { return l.Name == ln.Name })
 	if i < 0 {
 		return e
@@ -97,8 +99,12 @@ func (l *lane) begin(c *reactor.Conn, peer netip.AddrPort, as *entrance) {
 	l.serve(c, peer, as)
 }
 
-// serve has a client's requests answered. Loop only.
+// serve has a client's requests answered, or its bytes moved. Loop only.
 func (l *lane) serve(conn reactor.Stream, peer netip.AddrPort, as *entrance) {
+	if as.tcp != nil {
+		l.tcp.Serve(conn, peer, as.tcp)
+		return
+	}
 	if !as.http1 {
 		l.serveHTTP2(conn, peer, as)
 		return

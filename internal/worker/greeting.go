@@ -72,10 +72,12 @@ func (g *greeting) Run() {
 	case err == io.EOF:
 		err = errEnded
 	}
-	g.end()
+	delete(l.greetings, g)
+	defer l.stats.Connections.Dec() // whom it goes to has counted it again by then
 	if err == nil {
 		l.stats.ProxyHeaders[segment.HeaderTaken].Inc()
-		l.begin(c, clientOf(&h, c.Peer()), g.as)
+		pose(c, &h)
+		l.begin(c, c.Peer(), g.as)
 		return
 	}
 	l.stats.Accepted.Inc()
@@ -96,28 +98,22 @@ func (g *greeting) read(b []byte, h *proxyproto.Header) (n int, err error) {
 	return io.ReadFull(g.conn, b[:n]) // the same bytes again: they are there
 }
 
-// end is the end of the wait. Connection is again counted by whom it goes to.
-func (g *greeting) end() {
+// Abandon closes the connection of a task that has panicked.
+func (g *greeting) Abandon() {
+	g.conn.Close()
 	delete(g.lane.greetings, g)
 	g.lane.stats.Connections.Dec()
 }
 
-// Abandon closes the connection of a task that has panicked.
-func (g *greeting) Abandon() {
-	g.conn.Close()
-	g.end()
-}
-
-// clientOf is the client's address. Of one that the header does not tell nothing is
-// known: it is not the peer, which is trusted.
-func clientOf(h *proxyproto.Header, peer netip.AddrPort) netip.AddrPort {
+// pose has the connection tell the addresses of the client's. Of one that the header
+// does not tell nothing is known: it is not the peer, which is trusted.
+func pose(c *reactor.Conn, h *proxyproto.Header) {
 	switch h.Origin {
 	case proxyproto.Proxied:
-		return h.Source
-	case proxyproto.Local:
-		return peer
+		c.Pose(h.Source, h.Destination)
+	case proxyproto.Unknown:
+		c.Pose(netip.AddrPort{}, netip.AddrPort{})
 	}
-	return netip.AddrPort{}
 }
 
 // Why a connection is refused, besides a *proxyproto.Fault.

@@ -15,6 +15,7 @@ import (
 	"sluice/internal/reactor"
 	"sluice/internal/segment"
 	"sluice/internal/spec"
+	"sluice/internal/tcp"
 	"sluice/internal/tlsterm"
 	"sluice/internal/upstream"
 )
@@ -26,6 +27,7 @@ type lane struct {
 	loop       *reactor.Loop
 	pool       *upstream.Pool
 	desk       *admission.Desk
+	tcp        *tcp.Service
 	proxy      *proxy.Proxy
 	stats      *segment.LoopStats
 	seen       reactor.Stats // what of the loop's figures is in stats already
@@ -70,6 +72,7 @@ func newLane(shared *segment.Segment, office *admission.Office, s *spec.Spec, i 
 	l.desk = office.NewDesk(stats, monotonic()-l.loop.Clock())
 	l.proxy = proxy.New(l.loop, l.pool, l.desk, l.stats, proxy.Place{Worker: s.Worker, Node: s.Node, Loop: i})
 	l.pool.CarryBy(l.proxy.Carry)
+	l.tcp = tcp.New(l.loop, l.pool, l.stats, tcp.Place{Worker: s.Worker, Node: s.Node, Loop: i})
 	return l, nil
 }
 
@@ -111,12 +114,15 @@ func (l *lane) adopt(fd int) (reactor.Stream, error) {
 }
 
 // apply makes s the lane's configuration.
-func (l *lane) apply(s *spec.Spec, snapshot *proxy.Snapshot, gone []*upstream.State, log *accesslog.Log, terminators []*tlsterm.Terminator) {
+func (l *lane) apply(s *spec.Spec, snapshot *proxy.Snapshot, gone []*upstream.State, log *accesslog.Log, terminators []*tlsterm.Terminator, raw map[string]*tcp.Listener) {
 	if log != l.log || l.log == nil {
 		l.log = log
-		l.proxy.LogTo(log.Writer(l.index, &l.stats.LogDropped))
+		w := log.Writer(l.index, &l.stats.LogDropped)
+		l.proxy.LogTo(w)
+		l.tcp.LogTo(w)
 	}
 	l.proxy.Apply(snapshot)
+	l.tcp.Renew()
 	for _, state := range gone {
 		l.pool.Retire(state)
 	}
@@ -125,7 +131,7 @@ func (l *lane) apply(s *spec.Spec, snapshot *proxy.Snapshot, gone []*upstream.St
 	for i, ln := range s.Listeners {
 		fd := ln.Sockets[l.index]
 		kept[fd] = true
-		as := newEntrance(s, ln, fd, terminators[i])
+		as := newEntrance(s, ln, fd, terminators[i], raw[ln.Name])
 		entrances[i] = as
 		if on := l.listeners[fd]; on != nil {
 			on.as = as
@@ -160,7 +166,7 @@ func (l *lane) listen(fd int, as *entrance) {
 	on := &listening{as: as}
 	var err error
 	on.Listener, err = l.loop.Listen(fd, func(c *reactor.Conn) {
-		if !l.refuse(c) && !l.handOver(c, on.as) {
+		if !l.refuse(c, on.as) && !l.handOver(c, on.as) {
 			l.enter(c, on.as)
 		}
 	})
@@ -187,6 +193,7 @@ func (l *lane) drain() {
 	for h := range l.silent {
 		h.hurry()
 	}
+	l.tcp.Drain()
 	l.proxy.Drain()
 }
 

@@ -38,7 +38,7 @@ var refusal = []byte("HTTP/1.1 503 Service Unavailable\r\nRetry-After: 1\r\nConn
 
 // refuse turns c away if there is too much to do, and reports whether it has.
 // Loop only.
-func (l *lane) refuse(c *reactor.Conn) bool {
+func (l *lane) refuse(c *reactor.Conn, as *entrance) bool {
 	b := l.shedder.bounds.Load()
 	lag, number := time.Duration(l.loop.Lag()), c.Descriptor()
 	cause, over := b.exceeded(lag, number)
@@ -48,6 +48,10 @@ func (l *lane) refuse(c *reactor.Conn) bool {
 	l.stats.Accepted.Inc()
 	l.stats.Shed[cause].Inc()
 	l.shedder.lag.Store(int64(lag))
+	if as.tls != nil || as.tcp != nil { // its client would not understand
+		c.Close()
+		return true
+	}
 	wait := refusalWait
 	if number >= b.hurry {
 		wait = 0

@@ -18,6 +18,7 @@ import (
 	"sluice/internal/reactor"
 	"sluice/internal/segment"
 	"sluice/internal/spec"
+	"sluice/internal/tcp"
 	"sluice/internal/tlsterm"
 	"sluice/internal/upstream"
 )
@@ -34,6 +35,7 @@ type traffic struct {
 	keeper  *keeper // nil before the first configuration
 	lanes   []*lane
 	current *spec.Spec // in effect; nil before the first
+	tcp     tcp.Open
 	log     *accesslog.Log
 	logged  config.AccessLog // what log was opened for
 	porches porches
@@ -46,7 +48,7 @@ func NewTraffic(shared *segment.Segment, index int) Traffic {
 	return &traffic{
 		shared: shared, index: index, servers: upstream.NewServers(),
 		lines:   admission.NewLines(func(slot int) *segment.LineStats { return shared.Line(index, slot) }),
-		shedder: newShedder(index, readProcess), closing: make(chan struct{}),
+		shedder: newShedder(index, readProcess), tcp: tcp.Open{}, closing: make(chan struct{}),
 		porches: porches{open: map[*http3.Server]struct{}{}},
 	}
 }
@@ -83,8 +85,9 @@ func (t *traffic) Apply(s *spec.Spec) error {
 	if err != nil {
 		return err
 	}
+	raw := t.tcp.Listeners(s.Config, farms)
 	t.shedder.apply(s.Config.Overload)
-	t.each(func(l *lane) { l.apply(s, snapshot, gone, log, terminators) })
+	t.each(func(l *lane) { l.apply(s, snapshot, gone, log, terminators, raw) })
 	t.current = s
 	if log != t.log {
 		t.log.Close()

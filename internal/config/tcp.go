@@ -1,0 +1,92 @@
+package config
+
+import (
+	"net/netip"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// tcp checks where the connections of a listener go.
+func (k *checker) tcp(l Listener, at string) {
+	t := l.TCP
+	if t == nil {
+		return
+	}
+	if l.Redirect != "" {
+		k.add(at+".redirect", l.Redirect, problem{"a raw TCP listener sends nobody elsewhere", "remove redirect, or tcp"})
+	}
+	at += ".tcp"
+	checkBounds(k, strconv.Itoa, []bound[int]{{at + ".connections", t.Connections, 0, maxConnections}})
+	at += ".routes"
+	switch {
+	case len(t.Routes) == 0:
+		k.add(at, "", problem{"no route: nobody could be served", "write [{farm: NAME}]"})
+	case len(t.Routes) > maxRoutes:
+		k.add(at, "", problem{"more than " + strconv.Itoa(maxRoutes), "use names with a wildcard"})
+		return
+	}
+	first := map[string]int{} // name, plain → index of the first route that has it
+	for i, r := range t.Routes {
+		one := at + "[" + strconv.Itoa(i) + "]"
+		k.target(r.Farm, k.farmNames(), one+".farm")
+		if p := checkSNI(r.SNI); p != nil {
+			k.add(one+".sni", r.SNI, *p)
+			continue
+		}
+		name := r.Name()
+		earlier := i
+		for _, covers := range covering(name) {
+			if j, taken := first[covers]; taken {
+				earlier = min(earlier, j)
+			}
+		}
+		if earlier < i {
+			k.add(one, "", problem{"never matches: routes[" + strconv.Itoa(earlier) + "] takes all of its connections first",
+				"move it before routes[" + strconv.Itoa(earlier) + "], or remove it"})
+			continue
+		}
+		first[name] = i
+	}
+}
+
+func (k *checker) farmNames() []string {
+	names := make([]string, len(k.Farms))
+	for i := range k.Farms {
+		names[i] = k.Farms[i].Name
+	}
+	return names
+}
+
+// Name gives the route's name in the form in which names are compared: in lower case
+// and without a final dot.
+func (r TCPRoute) Name() string { return strings.ToLower(strings.TrimSuffix(r.SNI, ".")) }
+
+// checkSNI checks a name that TLS may ask for: never an address (RFC 6066 3).
+func checkSNI(name string) *problem {
+	if _, err := netip.ParseAddr(strings.Trim(name, "[]")); err == nil {
+		return &problem{"clients of TLS ask for names, not for addresses", "leave sni out: such clients ask for no name"}
+	}
+	return checkRouteHost(name)
+}
+
+// onlyTCP reports whether no listener takes requests.
+func (k *checker) onlyTCP() bool {
+	for i := range k.Listeners {
+		if k.Listeners[i].TCP == nil {
+			return false
+		}
+	}
+	return len(k.Listeners) > 0
+}
+
+// Raw reports whether a listener of raw TCP sends connections to a farm.
+func (c *Config) Raw(farm string) bool {
+	for i := range c.Listeners {
+		t := c.Listeners[i].TCP
+		if t != nil && slices.ContainsFunc(t.Routes, func(r TCPRoute) bool { return r.Farm == farm }) {
+			return true
+		}
+	}
+	return false
+}
