@@ -236,3 +236,55 @@ func BenchmarkDownload(b *testing.B) {
 		d.wire.play(d.number(ask))
 	}
 }
+
+// TestNoAllocationOfCalls: neither does a warm connection to a server for a call
+// and its answer.
+func TestNoAllocationOfCalls(t *testing.T) {
+	e := &still{now: 1}
+	d := &desk{wire: &tape{e: e}, next: 1}
+	d.enc = xhpack.NewEncoder(&d.block)
+	link := NewClient(e, playConfig(nil)).Connect(d.wire, new(mirror))
+	e.run()
+	framer := xhttp2.NewFramer(&d.ask, nil)
+	framer.WriteSettings()
+	framer.WriteSettingsAck()
+	framer.WriteWindowUpdate(0, 1<<30)
+	d.wire.play(d.ask.Bytes())
+	reply := func() []byte {
+		d.ask.Reset()
+		d.block.Reset()
+		for _, f := range [][2]string{{":status", "200"}, {"content-type", "text/html"}, {"server", "x"}, {"content-length", "500"}} {
+			d.enc.WriteField(xhpack.HeaderField{Name: f[0], Value: f[1]})
+		}
+		framer.WriteHeaders(xhttp2.HeadersFrameParam{StreamID: 1, BlockFragment: d.block.Bytes(), EndHeaders: true})
+		framer.WriteData(1, true, make([]byte, 500))
+		return bytes.Clone(d.ask.Bytes())
+	}
+	r := message.Request{Method: message.POST, MethodName: []byte("POST"), Scheme: []byte("https"), Host: []byte("a"), Target: []byte("/"), MaxForwards: -1, Body: message.Length, ContentLength: 100}
+	var resp message.Response
+	var buf [1000]byte
+	read := 0
+	call := func(answer []byte) {
+		k, err := link.Call()
+		if err != nil {
+			t.Fatal(err)
+		}
+		k.Send(&r, false)
+		k.Write(buf[:100])
+		k.End(nil)
+		e.run()
+		d.wire.play(d.number(answer))
+		k.Answer(&resp)
+		n, _ := k.Read(buf[:])
+		if _, err := k.Read(buf[:]); err == io.EOF {
+			read += n
+		}
+		k.Close()
+	}
+	call(reply())
+	call(reply())
+	answer := reply()
+	if n := testing.AllocsPerRun(200, func() { call(answer) }); n != 0 || read != 203*500 {
+		t.Errorf("%v allocations for a call; %d bytes were read of 203 answers of 500", n, read)
+	}
+}

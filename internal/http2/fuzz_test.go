@@ -10,6 +10,7 @@ import (
 
 	xhttp2 "golang.org/x/net/http2"
 
+	"sluice/internal/http1"
 	"sluice/internal/message"
 )
 
@@ -86,25 +87,85 @@ func FuzzConnection(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, b []byte, cuts uint64) {
 		b = append([]byte(preface+"\x00\x00\x00\x04\x00\x00\x00\x00\x00"), b...)
-		whole, cut := feed(t, b, 0), feed(t, b, cuts|1)
-		if whole.why != cut.why || strings.Join(whole.said, "\n") != strings.Join(cut.said, "\n") {
-			t.Errorf("in one piece: %q, %v\nin pieces:    %q, %v", whole.said, whole.why, cut.said, cut.why)
-		}
-		fr := xhttp2.NewFramer(io.Discard, bytes.NewReader(whole.sent))
-		for {
-			if _, err := fr.ReadFrame(); err == io.EOF {
-				break
-			} else if err != nil {
-				t.Fatalf("what was sent is not well-formed: %v\n%x", err, whole.sent)
-			}
-		}
+		compare(t, feed(t, b, 0), feed(t, b, cuts|1))
 	})
 }
 
-// recorded are the bytes that clients of the transcripts send behind the preface
-// and SETTINGS.
+// compare holds what came of bytes in one piece against what came of them in many,
+// and what was sent against another's parser.
+func compare(t *testing.T, whole, cut fed) {
+	t.Helper()
+	if whole.why != cut.why || strings.Join(whole.said, "\n") != strings.Join(cut.said, "\n") {
+		t.Errorf("in one piece: %q, %v\nin pieces:    %q, %v", whole.said, whole.why, cut.said, cut.why)
+	}
+	fr := xhttp2.NewFramer(io.Discard, bytes.NewReader(whole.sent))
+	for {
+		if _, err := fr.ReadFrame(); err == io.EOF {
+			break
+		} else if err != nil {
+			t.Fatalf("what was sent is not well-formed: %v\n%x", err, whole.sent)
+		}
+	}
+}
+
+// feedLink has a new connection to a server, on which three calls were made, take
+// b; in pieces as feed has it.
+func feedLink(t *testing.T, b []byte, cuts uint64) fed {
+	e := &still{now: 1}
+	w := &recorder{tape: tape{e: e}}
+	link := NewClient(e, playConfig(nil)).Connect(w, new(mirror))
+	var calls []*Call
+	for _, method := range []string{"GET", "HEAD", "CONNECT"} {
+		k, err := link.Call()
+		if err != nil {
+			t.Fatal(err)
+		}
+		r := message.Request{Method: http1.MethodOf([]byte(method)), MethodName: []byte(method), Scheme: []byte("https"), Host: []byte("a:1"), Target: []byte("/"), MaxForwards: -1}
+		k.Send(&r, method != "CONNECT")
+		calls = append(calls, k)
+	}
+	e.run()
+	for len(b) > 0 && w.idle != nil {
+		n := len(b)
+		if cuts != 0 {
+			n = min(n, 1+int(cuts%40))
+			cuts = cuts*6364136223846793005 + 1442695040888963407
+		}
+		w.play(b[:n:n])
+		b = b[n:]
+	}
+	out := fed{why: link.why, sent: bytes.TrimPrefix(w.all, []byte(preface))}
+	for _, k := range calls {
+		var r message.Response
+		for {
+			ok, err := k.Answer(&r)
+			if out.said = append(out.said, fmt.Sprintf("%d %v %v %+v", k.id, ok, err, r)); !ok {
+				break
+			}
+		}
+		content := make([]byte, k.queue.n)
+		k.queue.take(k.c.pool, content)
+		out.said = append(out.said, fmt.Sprintf("%q %v %v %v", content, k.stream.ended, k.fault, k.Trailers()))
+	}
+	return out
+}
+
+// FuzzLink: the same for whatever a server sends.
+func FuzzLink(f *testing.F) {
+	for _, b := range recorded(f) {
+		f.Add(b, uint64(1))
+		f.Add(b, uint64(12345))
+	}
+	f.Fuzz(func(t *testing.T, b []byte, cuts uint64) {
+		b = append([]byte("\x00\x00\x00\x04\x00\x00\x00\x00\x00"), b...)
+		compare(t, feedLink(t, b, 0), feedLink(t, b, cuts|1))
+	})
+}
+
+// recorded are the bytes that peers send in the transcripts behind the preface and
+// SETTINGS.
 func recorded(tb testing.TB) (all [][]byte) {
-	for _, name := range []string{"requests", "faults", "flow", "abuse"} {
+	for _, name := range []string{"requests", "faults", "flow", "abuse", "calls"} {
 		text, err := os.ReadFile("testdata/" + name + ".txt")
 		if err != nil {
 			tb.Fatal(err)

@@ -396,3 +396,37 @@ func answered(k *Call, want []byte) error {
 	}
 	return nil
 }
+
+// TestRoom: calls that have not been sent count as well.
+func TestRoom(t *testing.T) {
+	e := &still{now: 1}
+	owner := new(mirror)
+	cfg := playConfig(nil)
+	cfg.Streams = 2
+	link := NewClient(e, cfg).Connect(&tape{e: e}, owner)
+	one, _ := link.Call()
+	two, _ := link.Call()
+	if _, err := link.Call(); !errors.Is(err, ErrUnprocessed) || link.Room() != 0 || link.Open() != 2 {
+		t.Fatalf("a third call of two: %v; room for %d, %d open", err, link.Room(), link.Open())
+	}
+	one.Close()
+	if link.Room() != 1 || owner.freed != 1 {
+		t.Errorf("one is given back: room for %d, told %d times", link.Room(), owner.freed)
+	}
+	link.Leave()
+	if owner.ended != 0 {
+		t.Error("the link has ended under a call")
+	}
+	if two.Close(); !link.over {
+		t.Error("the link does not end with its last call")
+	}
+}
+
+// TestResetUnprocessed: only one code says that a request may be sent again.
+func TestResetUnprocessed(t *testing.T) {
+	for c := NoError; c <= HTTP11Required; c++ {
+		if errors.Is(ResetError(c), ErrUnprocessed) != (c == RefusedStream) {
+			t.Errorf("%v says that the request may be sent again: %v", c, errors.Is(ResetError(c), ErrUnprocessed))
+		}
+	}
+}

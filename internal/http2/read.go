@@ -125,7 +125,7 @@ func (c *conn) frame(h frameHead, payload []byte) *Fault {
 		return c.pingFrame(h, payload)
 	case frameGoAway:
 		c.side.leaving(binary.BigEndian.Uint32(payload) & streamBits)
-		return nil
+		return c.waste(UnknownFrames, 1)
 	case frameWindowUpdate:
 		return c.windowFrame(h, payload)
 	case framePriorityUpdate:

@@ -248,14 +248,30 @@ func (s *stream) unwritable() error {
 		return ErrUnwanted
 	case s.done:
 		return net.ErrClosed
-	case passed(s.writeBy, now), len(s.pending) > 0 && passed(s.stallBy, now):
-		if s.sendWindow <= 0 || s.c.out.window <= 0 {
+	case passed(s.writeBy, now), s.stalled(now):
+		if s.shut() {
 			s.c.cfg.Count(Stalls)
 		}
 		return os.ErrDeadlineExceeded
 	}
 	return nil
 }
+
+// stalled reports whether the peer keeps a window shut for too long. Who waits for
+// its turn, or for the wire, waits on: the wire has a limit of its own.
+func (s *stream) stalled(now int64) bool {
+	if len(s.pending) == 0 || !passed(s.stallBy, now) {
+		return false
+	}
+	if !s.shut() {
+		s.moved()
+		return false
+	}
+	return true
+}
+
+// shut reports whether a window lets no content through.
+func (s *stream) shut() bool { return s.sendWindow <= 0 || s.c.out.window <= 0 }
 
 // moved notes that the peer has taken something, or may begin to.
 func (s *stream) moved() {

@@ -64,18 +64,19 @@ type strand interface {
 // play is a connection under test, a client and an owner.
 type play struct {
 	*scribe
-	m       *sim
-	wire    *simWire
-	conn    *Conn
-	decoder *xhpack.Decoder
-	events  []string
-	streams map[uint32]strand
-	link    *Link // in the place of conn where Sluice is the client
-	core    *conn
-	served  string // what the owner does with each request; empty: what ! lines say
-	split   int    // bytes that are sent at once; 0: all
-	counts  [ClassCount]int
-	sent    []byte // all that the server has sent
+	m        *sim
+	wire     *simWire
+	conn     *Conn
+	decoder  *xhpack.Decoder
+	sections int // that it has seen
+	events   []string
+	streams  map[uint32]strand
+	link     *Link // in the place of conn where Sluice is the client
+	core     *conn
+	served   string // what the owner does with each request; empty: what ! lines say
+	split    int    // bytes that are sent at once; 0: all
+	counts   [ClassCount]int
+	sent     []byte // all that the server has sent
 }
 
 // playConfig has numbers that are easy to reach.
@@ -107,9 +108,13 @@ func newPlay(t *testing.T, asClient bool, adjust func(*Config)) *play {
 func (p *play) Accept(s *Stream) {
 	p.streams[s.ID()] = s
 	if p.served != "" {
-		if delete(p.streams, s.ID()); p.served == "close" {
+		delete(p.streams, s.ID())
+		switch p.served {
+		case "close":
 			s.OnHangup(job(func() { s.Close() }))
-		} else {
+		case "answer":
+			p.m.Go(job(func() { s.Respond(&message.Response{Status: 200, ContentLength: -1}, true); s.Close() }))
+		default:
 			p.streams[s.ID()] = s
 		}
 		return
@@ -215,6 +220,9 @@ func (p *play) words(h frameHead, payload []byte) string {
 			add("%q", payload)
 		}
 	case frameHeaders:
+		if p.sections++; len(payload) > 0 && (payload[0]&0xe0 == 0x20) != (p.sections == 1) {
+			add("(a table size update in section %d)", p.sections)
+		}
 		fields, err := p.decoder.DecodeFull(payload)
 		if err != nil {
 			add("(%v)", err)
@@ -614,7 +622,7 @@ func (p *play) directs(line string) error {
 		p.send(p.frame("PREFACE"))
 		p.send(p.frame("SETTINGS"))
 		p.send(p.frame("SETTINGS ACK"))
-		for _, want := range []string{"SETTINGS 3=10 4=65535 6=4096 9=1 8=1", "WINDOW_UPDATE 983041", "SETTINGS ACK"} {
+		for _, want := range []string{fmt.Sprintf("SETTINGS 3=%d 4=65535 6=4096 9=1 8=1", p.core.cfg.Streams), "WINDOW_UPDATE 983041", "SETTINGS ACK"} {
 			if got := p.take(); got != want {
 				return fmt.Errorf("the server greets with %q, want %q", got, want)
 			}
@@ -644,7 +652,7 @@ func (p *play) directs(line string) error {
 			}
 		}
 		p.send(all)
-	case "served", "quiet": // the owner closes what the client resets, or does nothing; no word of either
+	case "served", "quiet": // the owner closes what the client resets, answers all, or does nothing; no word of it
 		p.served = w[len(w)-1]
 	case "skip": // what the server has sent by now
 		for p.take() != "" {
