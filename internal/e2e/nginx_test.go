@@ -90,7 +90,7 @@ func (n *nginx) start(t testing.TB, network, address, secure string) {
 		listen = "unix:" + address
 	}
 	if secure != "" {
-		listen += " ssl"
+		listen += " ssl http2"
 	}
 	if err := os.WriteFile(conf, fmt.Appendf(nil, nginxConf, listen, secure), 0o600); err != nil {
 		t.Fatal(err)

@@ -153,6 +153,9 @@ func (x *exchange) streamHeads(stream ServerStream) (final bool, err error) {
 		if err != nil || !ok {
 			return false, err
 		}
+		if r := &x.resp; r.Body == message.Length && r.Fields.Get(message.Trailer) != nil {
+			r.Body, r.ContentLength = message.UntilClose, -1 // in HTTP/1.1 only chunks have trailers
+		}
 		x.back.r, x.back.w = headroom+1, headroom+1 // empty, but heard from
 		x.at.answered = x.p.exec.Now()
 		if final, err = x.judge(headBytes(&x.resp)); final || err != nil {

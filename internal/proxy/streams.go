@@ -2,6 +2,8 @@ package proxy
 
 import (
 	"time"
+
+	"sluice/internal/message"
 )
 
 // carrier serves the streams of a connection that carries many.
@@ -30,6 +32,9 @@ func (s *session) runStream() {
 	s.exchange = x
 	for again := true; again; again = s.collected != nil { // its content was there already
 		s.stream.Request(&x.req)
+		if r := &x.req; r.Body == message.Length && r.Fields.Get(message.Trailer) != nil {
+			r.Body, r.ContentLength = message.UntilClose, 0 // in HTTP/1.1 only chunks have trailers
+		}
 		if in, again = s.serve(x, in, 0); in == nil {
 			return
 		}
