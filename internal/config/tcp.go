@@ -16,6 +16,9 @@ func (k *checker) tcp(l Listener, at string) {
 	if l.Redirect != "" {
 		k.add(at+".redirect", l.Redirect, problem{"a raw TCP listener sends nobody elsewhere", "remove redirect, or tcp"})
 	}
+	if slices.Contains(l.Protocols, HTTP3) {
+		k.add(at+".protocols", HTTP3, problem{"raw TCP speaks no HTTP", "remove " + HTTP3 + ", or tcp"})
+	}
 	at += ".tcp"
 	checkBounds(k, strconv.Itoa, []bound[int]{{at + ".connections", t.Connections, 0, maxConnections}})
 	at += ".routes"
