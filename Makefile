@@ -14,6 +14,9 @@ TOOLS := cc:build-essential nginx:nginx haproxy:haproxy caddy:caddy wrk:wrk \
          h2load:nghttp2-client /usr/include/openssl/ssl.h:libssl-dev curl:curl ab:apache2-utils \
          qemu-system-x86_64:qemu-system-x86 pebble:pebble
 
+# Programs in Go that Debian has not: command, then what go install takes.
+GOTOOLS := h2spec:github.com/summerwind/h2spec/cmd/h2spec@v2.2.1+incompatible
+
 # What the application of the overload benchmark is made of.
 JARS := /usr/share/java
 APPLICATION := javac:default-jdk-headless pg_ctlcluster:postgresql \
@@ -32,8 +35,11 @@ build: go ## build bin/sluice and bin/hb, each one static file
 run: build ## build, and run the demo
 	@exec bin/sluice run --demo
 
-deps: ## install what the tests need
+deps: go ## install what the tests need
 	@.ci/deps $(TOOLS)
+	@for tool in $(GOTOOLS); do \
+	  command -v "$${tool%%:*}" >/dev/null || [ -x "$$($(GO) env GOPATH)/bin/$${tool%%:*}" ] || \
+	  { echo "Installing $${tool#*:}"; GOBIN="$$($(GO) env GOPATH)/bin" $(GO) install "$${tool#*:}"; }; done
 
 test: deps vet unit race ## run every test, all set-up included
 

@@ -16,6 +16,7 @@
 //	log_test.go       the access log
 //	reload_test.go    configurations come and go under load
 //	process_test.go   processes die, drain and run out of descriptors
+//	h2spec_test.go    HTTP/2 as h2spec has it
 //	crowd_test.go     thousands of slow clients
 //	chaos_test.go     everything at once, and what is left of it
 //	admin_test.go     the admin interface and the commands

@@ -1,6 +1,7 @@
 package testkit
 
 import (
+	"go/build"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -39,7 +40,9 @@ func Tool(t testing.TB, name string) string {
 	if path, err := exec.LookPath(name); err == nil {
 		return path
 	}
-	for _, dir := range []string{"/usr/sbin", "/usr/local/sbin", "/sbin"} { // where Debian has its daemons
+	dirs := []string{"/usr/sbin", "/usr/local/sbin", "/sbin"}       // where Debian has its daemons
+	dirs = append(dirs, filepath.Join(build.Default.GOPATH, "bin")) // and go install what it builds
+	for _, dir := range dirs {
 		if path := filepath.Join(dir, name); exec.Command(path, "--version").Run() == nil {
 			return path
 		}
