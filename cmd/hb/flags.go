@@ -93,6 +93,9 @@ func (f *flags) plan(args []string) (*plan.Plan, error) {
 	if p.Stages, err = f.stages(); err != nil {
 		return nil, err
 	}
+	if err = plan.CheckStreams(p.Stages, p.Streams); err != nil {
+		return nil, err
+	}
 	if f.think != "" {
 		if p.Think, err = plan.ParseThink(f.think); err != nil {
 			return nil, err

@@ -59,6 +59,7 @@ func TestUsage(t *testing.T) {
 		{"--streams 2 a", 2, "--streams needs --http2 or --http3"},
 		{"--http2 --streams 0 a", 2, "--streams is from 1 to 1000"},
 		{"--http2 --streams 1001 a", 2, "--streams is from 1 to 1000"},
+		{"--http2 -m 1000 -u 1001 a", 2, "1001 users with 1000 streams each are more than 1000000"},
 		{"--http2 -m 2 --no-keep-alive a", 2, "leave --streams out"},
 		{"--http2 --header Upgrade:x a", 2, "HTTP/2 has no field Upgrade"},
 		{"--cert a.pem a", 2, "--cert and --key belong together"},

@@ -3,6 +3,7 @@ package client
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net"
 	"os"
 	"sync"
@@ -45,7 +46,7 @@ type h2 struct {
 	whole  int // the same, on all streams together; immutable
 
 	mu       sync.Mutex // guards what follows
-	room     sync.Cond  // a stream has ended
+	room     sync.Cond  // there may be room for a stream, or none any more
 	err      error      // why the connection ended; nil: it has not
 	leaving  error      // why it takes no more requests; nil: it does
 	useful   bool       // the server says that it has worked on some
@@ -144,8 +145,10 @@ func (s *h2) exchange(r *Request, jar *hostJar, a *Answer) error {
 func (s *h2) begin(r *Request, jar *hostJar, a *Answer) (*stream, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for s.takes() && len(s.live) >= s.most {
-		s.room.Wait()
+	for since := time.Now(); s.takes() && len(s.live) >= s.most; s.room.Wait() {
+		if time.Since(since) >= s.client.opts.Timeout {
+			return nil, fmt.Errorf("%w: the server allows no more than %d streams", os.ErrDeadlineExceeded, s.most)
+		}
 	}
 	if s.err != nil {
 		return nil, unprocessed{s.err, s.useful}
@@ -259,8 +262,9 @@ func (s *h2) end(err error) {
 // halt is the end of the run.
 func (s *h2) halt() { s.end(s.client.ctx.Err()) }
 
-// watch finishes streams whose answer takes too long, a quarter late at most. If
-// nothing came at all, the connection is given up.
+// watch finishes streams whose answer takes too long, a quarter late at most, and
+// lets those who wait for a stream look at their time. If nothing came at all, the
+// connection is given up.
 func (s *h2) watch() {
 	timeout, now := s.client.opts.Timeout, time.Now()
 	s.mu.Lock()
@@ -273,6 +277,7 @@ func (s *h2) watch() {
 	}
 	dead := late && now.Sub(s.lastRead) >= timeout
 	s.wake()
+	s.room.Broadcast()
 	if s.err == nil {
 		s.timer.Reset(timeout / 4)
 	}

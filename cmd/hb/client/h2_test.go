@@ -507,6 +507,27 @@ func TestH2Timeout(t *testing.T) {
 	}
 }
 
+// A server that allows no stream is not waited for without end.
+func TestH2NoStreams(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := &peer{settings: []http2.Setting{{ID: http2.SettingMaxConcurrentStreams, Val: 0}}}
+		p.answer = func(c *peerConn, _, id int) { c.ok(id) }
+		cl := New(t.Context(), h2Options(p))
+		r := request(t, "GET", "http://a/", "")
+		var a Answer
+		if err := cl.Do(r, &a); err != nil { // its settings have come now
+			t.Error(err)
+		}
+		var failure *Failure
+		err := cl.Do(r, &a)
+		if took := a.End.Sub(a.Begin); !errors.As(err, &failure) || failure.Kind != TimedOut || took < limit || took > limit+limit/4 {
+			t.Errorf("%v after %v", err, took)
+		}
+		cl.Close()
+		p.serving.Wait()
+	})
+}
+
 func TestH2Stopped(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithTimeout(context.Background(), time.Millisecond)

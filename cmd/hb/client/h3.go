@@ -85,8 +85,8 @@ func dialH3Error(err error) error {
 	return h3Error(err)
 }
 
-// newH3 begins the protocol: our settings are those that no one sends, so HPACK's
-// successor has no table, and every block of fields stands for itself.
+// newH3 begins the protocol. Our settings are empty, so QPACK has no table, and every
+// block of fields stands for itself.
 func newH3(c *Client, conn *quic.Conn) (session, error) {
 	s := &h3{client: c, conn: conn, live: map[*h3Exchange]bool{}}
 	c.opts.Open.up()

@@ -9,8 +9,11 @@ import (
 	"sluice/cmd/hb/client"
 )
 
-// MaxStreams bounds the requests of one user at once: servers allow some 100.
-const MaxStreams = 1000
+// Limits on what one machine can be asked for.
+const (
+	MaxStreams = 1000      // of one user at once: servers allow some 100
+	maxAtOnce  = 1_000_000 // requests of all users: each has a goroutine
+)
 
 // versions are those of TLS.
 var versions = map[string]uint16{"1.0": tls.VersionTLS10, "1.1": tls.VersionTLS11, "1.2": tls.VersionTLS12, "1.3": tls.VersionTLS13}
@@ -53,6 +56,16 @@ func ParseCurves(text string) ([]tls.CurveID, error) {
 // connectionFields are about one connection of HTTP/1.1; later protocols have none
 // such (RFC 9113, section 8.2.2).
 var connectionFields = []string{"connection", "proxy-connection", "keep-alive", "transfer-encoding", "upgrade"}
+
+// CheckStreams refuses more requests at once than there can be.
+func CheckStreams(all []Stage, streams int) error {
+	for _, s := range all {
+		if s.Users*streams > maxAtOnce {
+			return fmt.Errorf("%d users with %d streams each are more than %d requests at once", s.Users, streams, maxAtOnce)
+		}
+	}
+	return nil
+}
 
 // CheckTargets refuses targets that the protocol cannot ask for.
 func CheckTargets(all []Target, p client.Protocol) error {
