@@ -89,7 +89,7 @@ type Answer struct {
 	Reopened bool // the kept connection turned out to be closed
 
 	Handshake time.Duration // of TLS, if there was one
-	Session   Session       // what it came to
+	Terms     Terms         // what it came to
 }
 
 // New makes a client. When ctx ends, an exchange under way fails as Stopped.

@@ -9,18 +9,18 @@ import (
 	"time"
 )
 
-// Session is what a TLS handshake came to.
-type Session struct {
+// Terms are what a TLS handshake came to.
+type Terms struct {
 	Version uint16 // as in crypto/tls
 	Cipher  uint16
 	Curve   tls.CurveID // of the key exchange; 0: none
 	Resumed bool
 }
 
-func (s Session) String() string {
-	text := tls.VersionName(s.Version) + ", " + tls.CipherSuiteName(s.Cipher)
-	if s.Curve != 0 {
-		text += ", " + CurveName(s.Curve)
+func (t Terms) String() string {
+	text := tls.VersionName(t.Version) + ", " + tls.CipherSuiteName(t.Cipher)
+	if t.Curve != 0 {
+		text += ", " + CurveName(t.Curve)
 	}
 	return text
 }
@@ -85,5 +85,5 @@ func (c *Client) configFor(r *Request) *tls.Config {
 // shookHands notes a handshake.
 func (a *Answer) shookHands(state tls.ConnectionState, took time.Duration) {
 	a.Handshake = took
-	a.Session = Session{state.Version, state.CipherSuite, state.CurveID, state.DidResume}
+	a.Terms = Terms{state.Version, state.CipherSuite, state.CurveID, state.DidResume}
 }

@@ -491,8 +491,8 @@ func TestH3Server(t *testing.T) {
 				if failure != nil || a.Status != 200 || a.Sent < bytes || a.Received < bytes {
 					t.Errorf("keep %v: %v, %+v", keep, failure, a)
 				}
-				if a.Connects > 0 && (a.Handshake <= 0 || a.Session.Version != tls.VersionTLS13 || a.Session.Resumed != (round > 0)) {
-					t.Errorf("keep %v, round %d: %+v", keep, round, a.Session)
+				if a.Connects > 0 && (a.Handshake <= 0 || a.Terms.Version != tls.VersionTLS13 || a.Terms.Resumed != (round > 0)) {
+					t.Errorf("keep %v, round %d: %+v", keep, round, a.Terms)
 				}
 			}
 		}

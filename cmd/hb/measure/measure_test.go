@@ -25,7 +25,7 @@ func exchange(status int, took time.Duration) *client.Answer {
 // over gives an exchange a handshake of so many milliseconds.
 func over(a *client.Answer, millis int, resumed bool) *client.Answer {
 	a.Handshake = time.Duration(millis) * time.Millisecond
-	a.Session = client.Session{Version: tls.VersionTLS13, Resumed: resumed}
+	a.Terms = client.Terms{Version: tls.VersionTLS13, Resumed: resumed}
 	return a
 }
 
@@ -37,7 +37,7 @@ func TestHandshakes(t *testing.T) {
 	sum.Merge(s)
 	sum.Merge(s)
 	s.Reset()
-	full, resumed := client.Session{Version: tls.VersionTLS13}, client.Session{Version: tls.VersionTLS13, Resumed: true}
+	full, resumed := client.Terms{Version: tls.VersionTLS13}, client.Terms{Version: tls.VersionTLS13, Resumed: true}
 	if sum.Handshakes[full] != 2 || sum.Handshakes[resumed] != 4 || sum.Resumed() != 4 || sum.Handshake.TotalCount() != 6 {
 		t.Errorf("%v, %d resumed, %d times", sum.Handshakes, sum.Resumed(), sum.Handshake.TotalCount())
 	}

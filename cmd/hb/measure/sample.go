@@ -34,10 +34,10 @@ type Sample struct {
 	Unfinished int64                // under way when the run ended
 	Overdue    int64                // open loop: due by the end, but no user was free to send them
 	Connects   int64
-	Reopened   int64                    // kept connections that the server had closed meanwhile
-	Sent       int64                    // bytes
-	Received   int64                    // bytes
-	Handshakes map[client.Session]int64 // of TLS, by what they came to
+	Reopened   int64                  // kept connections that the server had closed meanwhile
+	Sent       int64                  // bytes
+	Received   int64                  // bytes
+	Handshakes map[client.Terms]int64 // of TLS, by what they came to
 
 	Response  *hdrhistogram.Histogram // of good answers, from when the request was due
 	Service   *hdrhistogram.Histogram // of good answers, from when it was sent
@@ -49,7 +49,7 @@ type Sample struct {
 
 // NewSample makes an empty one.
 func NewSample() *Sample {
-	s := &Sample{Handshakes: map[client.Session]int64{}}
+	s := &Sample{Handshakes: map[client.Terms]int64{}}
 	for _, h := range s.histograms() {
 		*h = hdrhistogram.New(1, longest, digits)
 	}
@@ -73,7 +73,7 @@ func (s *Sample) Add(a *client.Answer, failure *client.Failure, due time.Time) {
 	}
 	if a.Handshake > 0 {
 		s.Handshake.RecordValue(micros(a.Handshake))
-		s.Handshakes[a.Session]++
+		s.Handshakes[a.Terms]++
 	}
 	if a.Reopened {
 		s.Reopened++

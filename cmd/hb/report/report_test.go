@@ -72,11 +72,11 @@ var results = map[string]func() *measure.Result{
 	},
 	"secure": func() *measure.Result {
 		s := measured(plan.Stage{Users: 4, For: 10 * time.Second}, 100, 0)
-		full := client.Session{Version: tls.VersionTLS13, Cipher: tls.TLS_AES_128_GCM_SHA256, Curve: tls.X25519}
-		resumed, old := full, client.Session{Version: tls.VersionTLS12, Cipher: tls.TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256, Resumed: true}
+		full := client.Terms{Version: tls.VersionTLS13, Cipher: tls.TLS_AES_128_GCM_SHA256, Curve: tls.X25519}
+		resumed, old := full, client.Terms{Version: tls.VersionTLS12, Cipher: tls.TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256, Resumed: true}
 		resumed.Resumed = true
-		for i, session := range []client.Session{full, resumed, resumed, old} {
-			a := &client.Answer{Status: 200, Handshake: time.Duration(i+1) * time.Millisecond, Session: session}
+		for i, session := range []client.Terms{full, resumed, resumed, old} {
+			a := &client.Answer{Status: 200, Handshake: time.Duration(i+1) * time.Millisecond, Terms: session}
 			s.Add(a, nil, time.Time{})
 		}
 		return &measure.Result{Protocol: client.HTTP2, Streams: 8, Stages: []*measure.Stage{s}}
