@@ -5,20 +5,20 @@
 // It is made for load, so it reads of an answer what framing needs and throws the
 // rest away, and on a warm connection of HTTP/1.1 it allocates nothing.
 //
-//	client.go    Do: one request and its answer, over a kept or a new connection
-//	connect.go   dialling, the TLS handshake
-//	link.go      HTTP/1.1: a connection and its time-outs
-//	request.go   the bytes that are sent
-//	answer.go    the bytes that come back
-//	share.go     HTTP/2, HTTP/3: which connection a request goes by
-//	h2.go        HTTP/2: the life of a stream, from request to answer
-//	h2out.go     what is sent: blocks of fields, content, windows
-//	h2in.go      what comes back: frames
-//	h3.go        HTTP/3: a connection of quic-go's, and what the server says about it
+//	client.go      Do: one request and its answer, over a kept or a new connection
+//	connect.go     dialling, the TLS handshake
+//	link.go        HTTP/1.1: a connection and its time-outs
+//	request.go     the bytes that are sent
+//	answer.go      the bytes that come back
+//	share.go       HTTP/2, HTTP/3: which connection a request goes by
+//	h2.go          HTTP/2: the life of a stream, from request to answer
+//	h2out.go       what is sent: blocks of fields, content, windows
+//	h2in.go        what comes back: frames
+//	h3.go          HTTP/3: a connection of quic-go's, and what the server says about it
 //	h3exchange.go  one request and its answer, on a stream
-//	fields.go    HTTP/2, HTTP/3: the fields of an answer
-//	cookies.go   what the server asked this client to remember
-//	failure.go   why there was no answer, by kind
+//	fields.go      HTTP/2, HTTP/3: the fields of an answer
+//	cookies.go     what the server asked this client to remember
+//	failure.go     why there was no answer, by kind
 package client
 
 import (

@@ -58,7 +58,7 @@ var metrics = map[string]metric{
 	"4xx":        {count, func(s *measure.Stage) float64 { return float64(s.Status[4]) }},
 	"5xx":        {count, func(s *measure.Stage) float64 { return float64(s.Status[5]) }},
 	"refused":    {count, failures(client.Refused)},
-	"resets":     {count, failures(client.Reset)},
+	"resets":     {count, failures(client.Reset, client.StreamReset, client.StreamRefused)},
 	"timeouts":   {count, failures(client.TimedOut)},
 	"unfinished": {count, func(s *measure.Stage) float64 { return float64(s.Unfinished + s.Overdue) }},
 }
@@ -126,8 +126,15 @@ func ofResponses(get func(*measure.Stage) time.Duration) func(*measure.Stage) fl
 	}
 }
 
-func failures(k client.Kind) func(*measure.Stage) float64 {
-	return func(s *measure.Stage) float64 { return float64(s.Failures[k]) }
+// failures makes a metric of the failures of some kinds together.
+func failures(kinds ...client.Kind) func(*measure.Stage) float64 {
+	return func(s *measure.Stage) float64 {
+		var n int64
+		for _, k := range kinds {
+			n += s.Failures[k]
+		}
+		return float64(n)
+	}
 }
 
 // Judge lists the thresholds that a run fails, each as a line. What was not

@@ -30,6 +30,18 @@ func stage() *measure.Stage {
 	return s
 }
 
+// A stream that the server resets counts with connections that it does.
+func TestResets(t *testing.T) {
+	s := stage()
+	for _, k := range []client.Kind{client.Reset, client.StreamReset, client.StreamRefused, client.GoneAway} {
+		s.Add(&client.Answer{}, &client.Failure{Kind: k, Err: io.EOF}, time.Time{})
+	}
+	threshold, err := Parse("resets>0")
+	if got := Judge([]Threshold{threshold}, s); err != nil || len(got) != 1 || got[0] != "resets>0: it is 3" {
+		t.Errorf("%q, %v", got, err)
+	}
+}
+
 func TestJudge(t *testing.T) {
 	for _, c := range []struct {
 		text string
