@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"sluice/internal/admission/gate"
+	"sluice/internal/grpcweb"
 	"sluice/internal/http1"
 	"sluice/internal/message"
 	"sluice/internal/segment"
@@ -192,6 +193,9 @@ func (x *exchange) composeAnswer() {
 		if x.framing = message.Chunked; x.req.Version == message.HTTP10 {
 			x.framing, x.close = message.UntilClose, true
 		}
+	}
+	if x.web.kind != grpcweb.None {
+		x.answerInWeb()
 	}
 	if hsts := x.s.listener.HSTS; hsts != nil && r.Status >= 200 {
 		x.replace(r, nameHSTS, hsts)

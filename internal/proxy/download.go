@@ -60,7 +60,12 @@ func (x *exchange) pass(head, content []byte) bool {
 	if len(head) == 0 && len(content) == 0 && !done {
 		return true
 	}
-	n, err := x.toClient().put(head, x.back, content, done, x.trailers())
+	n, err := 0, error(nil)
+	if x.web.active {
+		n, err = x.passInWeb(head, content, done)
+	} else {
+		n, err = x.toClient().put(head, x.back, content, done, x.trailers())
+	}
 	x.p.stats.BytesOut.Add(uint64(n))
 	if err != nil {
 		return x.fail(ofClient(err, SendingResponse))

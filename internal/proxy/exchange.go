@@ -29,6 +29,7 @@ type exchange struct {
 	id        [idBytes]byte // X-Request-Id, if it is ours
 	reqID     []byte        // that, or a trusted client's
 	call      call
+	web       web
 	trusted   bool // what the client says about others is believed
 
 	// The way to a server.
@@ -149,6 +150,7 @@ func (x *exchange) accept() bool {
 	r := &x.req
 	x.identify()
 	x.call = readCall(r)
+	x.web.begin(r)
 	switch {
 	case x.s.listener.Redirect != "":
 		x.redirect()

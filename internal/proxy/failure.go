@@ -4,6 +4,7 @@ import (
 	"errors"
 	"os"
 
+	"sluice/internal/grpcweb"
 	"sluice/internal/http1"
 	"sluice/internal/http2"
 	"sluice/internal/segment"
@@ -125,6 +126,8 @@ func ofConnect(err error) Failure {
 func ofServer(err error, phase Phase) Failure {
 	f := Failure{Party: Backend, Phase: phase, Reason: segment.ServerClosed, Err: err, Again: errors.Is(err, http2.ErrUnprocessed)}
 	switch {
+	case errors.Is(err, grpcweb.ErrText):
+		f.Party, f.Reason = Client, segment.BadRequest
 	case errors.Is(err, errClientGone):
 		f.Party, f.Reason = Client, segment.ClientGone
 	case errors.Is(err, os.ErrDeadlineExceeded) && phase == AwaitingResponse:

@@ -3,6 +3,7 @@ package proxy
 import (
 	"io"
 
+	"sluice/internal/grpcweb"
 	"sluice/internal/http1"
 	"sluice/internal/message"
 )
@@ -72,6 +73,9 @@ func (x *exchange) serverStream() ServerStream {
 // toServer is where the request's content goes.
 func (x *exchange) toServer() outlet {
 	if stream := x.serverStream(); stream != nil {
+		if x.web.kind == grpcweb.Text {
+			return outlet{webUpload{stream, &x.web}, x.out.Body, stream}
+		}
 		return outlet{stream, x.out.Body, stream}
 	}
 	return outlet{x.conn, x.out.Body, nil}
@@ -153,8 +157,8 @@ func (x *exchange) streamHeads(stream ServerStream) (final bool, err error) {
 		if err != nil || !ok {
 			return false, err
 		}
-		if r := &x.resp; r.Body == message.Length && r.Fields.Get(message.Trailer) != nil {
-			r.Body, r.ContentLength = message.UntilClose, -1 // in HTTP/1.1 only chunks have trailers
+		if r := &x.resp; r.Body == message.Length && r.ContentLength > 0 && (x.web.kind != grpcweb.None || r.Fields.Get(message.Trailer) != nil) {
+			r.Body, r.ContentLength = message.UntilClose, -1 // only content without a length has trailers in HTTP/1.1
 		}
 		x.back.r, x.back.w = headroom+1, headroom+1 // empty, but heard from
 		x.at.answered = x.p.exec.Now()

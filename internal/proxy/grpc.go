@@ -5,6 +5,7 @@ import (
 	"strconv"
 	"time"
 
+	"sluice/internal/grpcweb"
 	"sluice/internal/message"
 	"sluice/internal/segment"
 )
@@ -22,9 +23,13 @@ var (
 	grpcTimeout = "grpc-timeout"
 )
 
-// readCall looks whether a request is one.
+// readCall looks whether a request is one, or one of gRPC-Web.
 func readCall(r *message.Request) (c call) {
-	if f := r.Fields.Get(message.ContentType); f == nil || !isGRPC(f.Value) {
+	f := r.Fields.Get(message.ContentType)
+	if f == nil {
+		return c
+	}
+	if web, _ := grpcweb.Of(f.Value); web == grpcweb.None && !isGRPC(f.Value) {
 		return c
 	}
 	c.is = true
@@ -88,7 +93,7 @@ func (x *exchange) refuseCall() {
 	}
 	code := x.callStatus()
 	r.Fields = append(r.Fields,
-		message.Field{Name: []byte("Content-Type"), Value: grpcType, ID: message.ContentType},
+		message.Field{Name: []byte("Content-Type"), Value: x.callType(), ID: message.ContentType},
 		message.Field{Name: []byte("Grpc-Status"), Value: strconv.AppendInt(nil, int64(code), 10)},
 		message.Field{Name: []byte("Grpc-Message"), Value: []byte(explanations[x.failure.Reason])},
 		message.Field{Name: nameDate, Value: x.p.date.at(x.p.exec.Now()), ID: message.Date})
@@ -96,6 +101,14 @@ func (x *exchange) refuseCall() {
 	if _, err := x.respond(r, nil); err != nil {
 		x.close, x.linger = true, false
 	}
+}
+
+// callType is the Content-Type of an answer that has no content.
+func (x *exchange) callType() []byte {
+	if x.web.kind == grpcweb.None {
+		return grpcType
+	}
+	return x.web.kind.AppendType(nil, nil)
 }
 
 // callStatus is the status of gRPC that a failure means: what its clients make of the

@@ -4,6 +4,7 @@ import (
 	"net/netip"
 	"strconv"
 
+	"sluice/internal/grpcweb"
 	"sluice/internal/message"
 )
 
@@ -73,6 +74,9 @@ func (x *exchange) composeRequest() {
 		if !r.Fields[i].Drop {
 			out.Fields = append(out.Fields, r.Fields[i])
 		}
+	}
+	if x.web.kind != grpcweb.None && x.serverStream() != nil {
+		x.askInGRPC()
 	}
 	if f.Forwarded {
 		x.tellForwarded() // behind those that came: the last is the nearest (RFC 7239 4)

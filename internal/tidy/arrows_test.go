@@ -37,7 +37,7 @@ var arrows = []row{
 
 	{"internal/worker", to("accesslog", "admission", "affinity", "affinity/spread", "config", "http3", "proxy", "proxyproto", "reactor", "segment", "spec", "tcp", "tlsconn", "tlsterm", "upstream"), "the only one that knows all of traffic"},
 	{"internal/tcp", to("accesslog", "config", "reactor", "segment", "sni", "tunnel", "upstream"), "raw TCP: steps of its own, no message"},
-	{"internal/proxy", to("accesslog", "admission", "admission/gate", "admission/queue", "config", "http1", "http2", "message", "reactor", "route", "segment", "tunnel", "upstream"), "one exchange: the numbered steps"},
+	{"internal/proxy", to("accesslog", "admission", "admission/gate", "admission/queue", "config", "grpcweb", "http1", "http2", "message", "reactor", "route", "segment", "tunnel", "upstream"), "one exchange: the numbered steps"},
 	{"internal/admission", to("admission/gate", "admission/queue", "segment", "upstream"), "who may go to which server now: knows no message"},
 	{"internal/tunnel", to("reactor", "segment"), "bytes both ways: knows no protocol"},
 	{"internal/upstream", to("config", "proxyproto", "reactor", "segment", "tlsconn"), "servers and their connections: bytes, no messages"},
@@ -45,6 +45,7 @@ var arrows = []row{
 	{"internal/route", to("config"), "an immutable table"},
 	{"internal/http3", to("http2", "message", "reactor"), "a codec over QUIC, and its way to a loop: no counters of Sluice's, no server; the rules of requests are http2's"},
 	{"internal/http2", to("http1", "http2/hpack", "message", "reactor"), "a codec with a connection's state: no logs, no counters of Sluice's, no server"},
+	{"internal/grpcweb", to("message"), "what browsers say for gRPC: bytes only"},
 	{"internal/http1", to("message"), "a codec: no logs, no clock, no connection"},
 	{"internal/http2/hpack", to("message"), "a codec: blocks of one connection, no frames"},
 	{"internal/sni", nil, "a codec: touches no connection"},
