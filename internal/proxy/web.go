@@ -21,7 +21,8 @@ type web struct {
 func (w *web) begin(r *message.Request) {
 	w.kind, w.active = grpcweb.None, false
 	if f := r.Fields.Get(message.ContentType); f != nil {
-		w.kind, _ = grpcweb.Of(f.Value)
+		kind, _ := grpcweb.Of(f.Value)
+		w.kind = kind
 	}
 }
 
