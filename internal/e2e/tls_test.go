@@ -3,6 +3,7 @@ package e2e
 import (
 	"bytes"
 	"crypto/sha256"
+	"crypto/tls"
 	"encoding/base64"
 	"fmt"
 	"io"
@@ -211,5 +212,26 @@ func TestServerThatIsNotTrusted(t *testing.T) {
 			s.Stderr.Await(t, tc.words)
 			s.Stderr.Await(t, "server="+n.url)
 		}
+	}
+}
+
+// Content that ends with its connection, and was cut short, does not end as if it were
+// whole.
+func TestCutOverTLS(t *testing.T) {
+	b := testkit.Serve(t, func(p *testkit.Peer) {
+		p.Request()
+		p.Send("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n4\r\nhalf\r\n")
+		p.Reset()
+	})
+	s := startTLS(t, "", farm(b.URL()))
+	conn, err := tls.Dial("tcp", s.address("tls"), &tls.Config{InsecureSkipVerify: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	conn.SetDeadline(time.Now().Add(testkit.Patience))
+	io.WriteString(conn, "GET / HTTP/1.0\r\nHost: a\r\n\r\n")
+	if all, err := io.ReadAll(conn); err == nil {
+		t.Errorf("the client takes this for the whole:\n%s", all)
 	}
 }

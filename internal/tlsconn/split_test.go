@@ -272,6 +272,7 @@ func meetForger(t *testing.T, l *reactor.Loop) (*Stream, *forger, net.Conn) {
 	t.Helper()
 	var keyLog bytes.Buffer
 	server, client := both(t, tls.VersionTLS13)
+	server.SessionTicketsDisabled = true
 	client.KeyLogWriter = &keyLog
 	near, other := socketPair(t)
 	file := os.NewFile(uintptr(other), "socket")
@@ -293,9 +294,11 @@ func TestRecordsWithoutContent(t *testing.T) {
 		name   string
 		record func(f *forger) []byte
 		most   int // that are taken
+
+		answers int // bytes that they are answered with
 	}{
-		{"KeyUpdate", (*forger).keyUpdate, 16},
-		{"empty", func(f *forger) []byte { return f.record(23) }, 16},
+		{"KeyUpdate", (*forger).keyUpdate, 16, 16 * (headerBytes + 5 + 1 + 16)},
+		{"empty", func(f *forger) []byte { return f.record(23) }, 16, 0},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			l := startLoop(t)
@@ -312,6 +315,11 @@ func TestRecordsWithoutContent(t *testing.T) {
 					t.Error("the job ran, and there is nothing to read")
 				}
 			})
+			if tc.answers > 0 { // though nobody writes
+				if _, err := io.ReadFull(far, make([]byte, tc.answers)); err != nil {
+					t.Errorf("the answers have not come: %v", err)
+				}
+			}
 			far.Write(tc.record(f))
 			await(t, "the connection ends", ran)
 			inTask(t, l, func() {

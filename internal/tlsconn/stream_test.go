@@ -126,7 +126,7 @@ func TestEnds(t *testing.T) {
 
 func TestReadDeadline(t *testing.T) {
 	l := startLoop(t)
-	s, peer, far := meet(t, l, 0)
+	s, _, far := meet(t, l, 0)
 	far.Write([]byte{23, 3, 3})
 	inTask(t, l, func() {
 		s.SetReadTimeout(time.Millisecond)
@@ -138,5 +138,52 @@ func TestReadDeadline(t *testing.T) {
 		}
 		s.Close()
 	})
-	_ = peer
+}
+
+// After Abort and after Close nothing is read any more, though it has come.
+func TestNothingIsReadAfterTheEnd(t *testing.T) {
+	gone := errors.New("gone")
+	for _, tc := range []struct {
+		name string
+		end  func(s *Stream)
+		want error
+	}{
+		{"Abort", func(s *Stream) { s.Abort(gone); s.Abort(errors.New("again")) }, gone},
+		{"Close", func(s *Stream) { s.Close() }, net.ErrClosed},
+		{"Linger", func(s *Stream) { s.Linger(time.Second) }, net.ErrClosed},
+		{"Reset", (*Stream).Reset, net.ErrClosed},
+	} {
+		l := startLoop(t)
+		s, peer, _ := meet(t, l, 0)
+		peer.Write(random(50_000))
+		inTask(t, l, func() {
+			if _, err := s.Read(make([]byte, 10)); err != nil {
+				t.Errorf("%s: read: %v", tc.name, err)
+			}
+			tc.end(s)
+			if n, err := s.Read(make([]byte, 10)); n != 0 || err != tc.want {
+				t.Errorf("%s: then a read gives %d bytes, %v", tc.name, n, err)
+			}
+			if _, err := s.Write([]byte("x")); err == nil {
+				t.Errorf("%s: a write succeeds", tc.name)
+			}
+			if !s.Ready() || !s.Ended() || s.block != nil {
+				t.Errorf("%s: it seems to go on", tc.name)
+			}
+			s.Close()
+		})
+	}
+}
+
+// A reset is no end that the peer could take for the content's.
+func TestReset(t *testing.T) {
+	l := startLoop(t)
+	s, peer, _ := meet(t, l, 0)
+	inTask(t, l, func() {
+		s.Write([]byte("half"))
+		s.Reset()
+	})
+	if all, err := io.ReadAll(peer); err == nil {
+		t.Errorf("the peer takes %q for the whole", all)
+	}
 }

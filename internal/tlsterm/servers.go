@@ -62,7 +62,10 @@ func newServers(f *config.Farm, i int, keys *spec.Keys) (c *tls.Config, err erro
 	case wish.CA != "" || wish.Cert != "":
 		return nil, errors.New("its certificates have not come")
 	}
-	c = &tls.Config{MinVersion: tls.VersionTLS12, InsecureSkipVerify: wish.Insecure}
+	c = &tls.Config{
+		MinVersion: tls.VersionTLS12, InsecureSkipVerify: wish.Insecure,
+		DynamicRecordSizingDisabled: true, // small first records are for browsers, which show what has come
+	}
 	if c.RootCAs, err = authorities(wish, own.CA); err != nil {
 		return nil, err
 	}
