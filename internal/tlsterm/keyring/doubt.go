@@ -37,7 +37,7 @@ func (r *Ring) Doubts(now time.Time) []Doubt {
 			doubt.Cure = "add that after the first, or write ocsp: off"
 		case left < soon:
 			doubt.Rule = "expires soon, on " + day(c.Leaf.NotAfter)
-		case len(c.Leaf.DNSNames)+len(c.Leaf.IPAddresses) == 0:
+		case !c.toServers() && len(c.Leaf.DNSNames)+len(c.Leaf.IPAddresses) == 0:
 			doubt.Rule = "names no host (subject alternative names, RFC 9525 2): clients take it for none"
 		default:
 			continue
@@ -50,13 +50,13 @@ func (r *Ring) Doubts(now time.Time) []Doubt {
 // Uncovered are the hosts of routes that no certificate of any listener with TLS names:
 // clients that ask for them are shown one of somebody else.
 func (r *Ring) Uncovered(cfg *config.Config) []Doubt {
-	if r.Keys == nil {
+	if !slices.ContainsFunc(cfg.Listeners, func(l config.Listener) bool { return l.TLS != nil }) {
 		return nil
 	}
 	var doubts []Doubt
 	for i, route := range cfg.Routes {
 		host, _ := route.Pattern()
-		covers := func(c Cert) bool { return covers(c.Leaf, host) }
+		covers := func(c Cert) bool { return !c.toServers() && covers(c.Leaf, host) }
 		asked := cfg.TLS.ACME != nil && slices.Contains(cfg.TLS.ACME.Names, host)
 		if host == "" || asked || slices.ContainsFunc(r.Certs, covers) {
 			continue
@@ -68,6 +68,9 @@ func (r *Ring) Uncovered(cfg *config.Config) []Doubt {
 	}
 	return doubts
 }
+
+// toServers tells that a certificate is shown to servers, and to no client.
+func (c Cert) toServers() bool { return strings.HasPrefix(c.Path, "farms.") }
 
 // covers tells whether a certificate is good for the host of a route. One with a wildcard
 // covers a route of that wildcard, though it takes names of more labels too.

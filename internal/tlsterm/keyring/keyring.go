@@ -94,8 +94,8 @@ func (r *reader) listener(t *config.ListenerTLS, at string) spec.ListenerKeys {
 	return keys
 }
 
-// farms reads what is shown to servers, and what theirs are judged by;
-// nil if that is nothing.
+// farms reads what is shown to servers, and what theirs are judged by; nil if that is
+// nothing.
 func (r *reader) farms(farms config.Farms) []spec.FarmKeys {
 	all, some := make([]spec.FarmKeys, len(farms)), false
 	for i, f := range farms {
