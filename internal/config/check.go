@@ -147,8 +147,10 @@ func (k *checker) timeouts() {
 	checkBounds(k, Size.String, []bound[Size]{{"timeouts.rate", t.Rate, 0, 1 << 30}})
 }
 
-// forward checks the pseudonym: a token, and a port if need be (RFC 9110 7.6.3).
+// forward checks what is told to servers; the pseudonym is a token, and a port if need be
+// (RFC 9110 7.6.3).
 func (k *checker) forward() {
+	k.oneOf("forward.client_cert", k.Forward.ClientCert, []string{ClientCertRFC, ClientCertARR, ClientCertOff})
 	via := k.Forward.Via
 	name, port, hasPort := strings.Cut(via, ":")
 	switch {

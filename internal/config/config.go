@@ -88,8 +88,16 @@ type Forward struct {
 	Forwarded  bool   `yaml:"forwarded" json:"forwarded"`     // Forwarded, RFC 7239
 	Via        string `yaml:"via" json:"via"`                 // pseudonym in Via, RFC 9110 7.6.3; off: none
 	RequestID  bool   `yaml:"request_id" json:"request_id"`   // X-Request-Id
+	ClientCert string `yaml:"client_cert" json:"client_cert"` // rfc9440: the certificate that a client has shown, in Client-Cert | arr: in X-ARR-ClientCert | off
 	Placement  bool   `yaml:"placement" json:"placement"`     // X-Sluice-Placement: node, worker, loop, server and time held; for the demo and for debugging
 }
+
+// Values of Forward.ClientCert.
+const (
+	ClientCertRFC = "rfc9440"
+	ClientCertARR = "arr"
+	ClientCertOff = "off"
+)
 
 // Listener is one address that clients connect to.
 type Listener struct {

@@ -24,7 +24,7 @@ func Default() *Config {
 			Header: seconds(30), Idle: seconds(60), Body: seconds(30), Write: seconds(60),
 			Linger: seconds(5), Drain: seconds(30), Rate: 240,
 		},
-		Forward:   Forward{XForwarded: true, Via: "sluice", RequestID: true},
+		Forward:   Forward{XForwarded: true, Via: "sluice", RequestID: true, ClientCert: ClientCertRFC},
 		Listeners: []Listener{newListener(":8080")},
 		State:     "auto",
 		Overload:  Overload{Latency: seconds(1) / 2, Memory: 90, Descriptors: 90},

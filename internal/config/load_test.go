@@ -23,7 +23,7 @@ func TestLoadFull(t *testing.T) {
 		{c.Log.Access, AccessLog{"/var/log/sluice/access.log", "combined", 64_000, seconds(1) / 4}},
 		{c.Limits, Limits{32 << 10, 8 << 10, 100, 10 << 20, 0, 250, 1_000_000}},
 		{c.Timeouts, Timeouts{seconds(5), seconds(5400), seconds(3) / 2, seconds(120), 0, seconds(600), 1024}},
-		{c.Forward, Forward{false, true, "edge:8443", false, true}},
+		{c.Forward, Forward{false, true, "edge:8443", false, "arr", true}},
 		{fmt.Sprint(c.Trust[0], c.Trust[1], c.Trust[2]), "10.0.0.0/8 2001:db8::/32 192.0.2.7/32"},
 		{c.Listeners, []Listener{
 			{Name: "web", Address: "10.1.1.1:8080", Backlog: 128, Steering: "cpu", Away: "spread", ProxyProtocol: "on", Protocols: []string{"http2"}, AltSvc: seconds(3600), TLS: &ListenerTLS{

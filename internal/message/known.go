@@ -31,6 +31,8 @@ const (
 	Accept
 	Authorization
 	CacheControl
+	ClientCert
+	ClientCertChain
 	ContentEncoding
 	ContentLength
 	ContentType
@@ -49,6 +51,7 @@ const (
 	Trailer
 	UserAgent
 	Via
+	XARRClientCert
 	XForwardedFor
 	XForwardedHost
 	XForwardedPort
@@ -64,12 +67,13 @@ var names = [idCount]string{
 	Connection: "connection", KeepAlive: "keep-alive", ProxyConnection: "proxy-connection",
 	ProxyAuthenticate: "proxy-authenticate", ProxyAuthorization: "proxy-authorization", TE: "te",
 	TransferEncoding: "transfer-encoding", Upgrade: "upgrade", HTTP2Settings: "http2-settings",
-	Accept: "accept", Authorization: "authorization", CacheControl: "cache-control",
+	Accept: "accept", Authorization: "authorization", CacheControl: "cache-control", ClientCert: "client-cert", ClientCertChain: "client-cert-chain",
 	ContentEncoding: "content-encoding", ContentLength: "content-length", ContentType: "content-type",
 	Cookie: "cookie", Date: "date", Expect: "expect", Forwarded: "forwarded", Host: "host", Location: "location",
 	MaxForwards: "max-forwards", Origin: "origin", Range: "range", Referer: "referer", Server: "server",
 	SetCookie: "set-cookie", Trailer: "trailer", UserAgent: "user-agent", Via: "via",
-	XForwardedFor: "x-forwarded-for", XForwardedHost: "x-forwarded-host", XForwardedPort: "x-forwarded-port",
+	XARRClientCert: "x-arr-clientcert",
+	XForwardedFor:  "x-forwarded-for", XForwardedHost: "x-forwarded-host", XForwardedPort: "x-forwarded-port",
 	XForwardedProto: "x-forwarded-proto", XRequestID: "x-request-id", XSluicePlacement: "x-sluice-placement",
 }
 

@@ -101,7 +101,10 @@ type Listener struct {
 	Secure bool   // its clients come by TLS
 	HTTP2  bool   // they may speak HTTP/2 without having agreed on it (RFC 9113 3.3)
 	HSTS   []byte // Strict-Transport-Security of every answer, RFC 6797; nil: none
-	AltSvc []byte // Alt-Svc of every answer that does not come by HTTP/3, RFC 7838; nil: none
+	// ClientCert is the certificate that the client of this one connection has shown, and
+	// that was found good: DER in base64; nil: none.
+	ClientCert []byte
+	AltSvc     []byte // Alt-Svc of every answer that does not come by HTTP/3, RFC 7838; nil: none
 	// Redirect sends clients to the same address by https: "https", or "https:" and
 	// the port. Empty: they are served.
 	Redirect string

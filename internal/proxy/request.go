@@ -4,6 +4,7 @@ import (
 	"net/netip"
 	"strconv"
 
+	"sluice/internal/config"
 	"sluice/internal/grpcweb"
 	"sluice/internal/message"
 )
@@ -24,6 +25,8 @@ func (x *exchange) identify() {
 			if f.Drop = true; x.trusted && len(f.Value) > 0 && len(f.Value) <= longestID {
 				x.reqID = f.Value
 			}
+		case message.ClientCert, message.ClientCertChain, message.XARRClientCert:
+			f.Drop = f.Drop || !x.trusted || x.s.listener.ClientCert != nil // ours is nearer
 		case message.XSluicePlacement:
 			f.Drop = true
 		}
@@ -39,6 +42,8 @@ const longestID = 128
 
 // Names of the fields that Sluice writes.
 var (
+	nameARRClientCert   = []byte("X-ARR-ClientCert")
+	nameClientCert      = []byte("Client-Cert")
 	nameConnection      = []byte("Connection")
 	nameDate            = []byte("Date")
 	nameHSTS            = []byte("Strict-Transport-Security")
@@ -87,8 +92,25 @@ func (x *exchange) composeRequest() {
 	if f.RequestID {
 		x.tell(nameRequestID, message.XRequestID, x.reqID)
 	}
+	if x.s.listener.ClientCert != nil {
+		x.tellClientCert()
+	}
 	if f.Placement {
 		x.tellPlacement()
+	}
+}
+
+// tellClientCert tells which certificate the client has shown: between colons, as RFC 9440
+// 2.2 writes bytes, or as ARR does.
+func (x *exchange) tellClientCert() {
+	der := x.s.listener.ClientCert
+	switch x.snap.forward.ClientCert {
+	case config.ClientCertRFC:
+		x.tell(nameClientCert, message.ClientCert, x.spell(func(dst []byte) []byte {
+			return append(append(append(dst, ':'), der...), ':')
+		}))
+	case config.ClientCertARR:
+		x.tell(nameARRClientCert, message.XARRClientCert, der)
 	}
 }
 

@@ -138,6 +138,8 @@ func (s *script) read(number int, line string) error {
 		s.virtual = true
 	case "secure":
 		s.listener.Secure, s.listener.HSTS = true, []byte("max-age=31536000")
+	case "shows": // the client, a certificate
+		s.listener.ClientCert = []byte(rest)
 	case "redirects":
 		s.listener.Redirect = "https:8443"
 	case "repeat":

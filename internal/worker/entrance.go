@@ -1,6 +1,7 @@
 package worker
 
 import (
+	"crypto/tls"
 	"net/netip"
 	"slices"
 	"strconv"
@@ -77,6 +78,18 @@ func altSvc(keep config.Duration, port []byte) []byte {
 func (e *entrance) renewed(terminator *tlsterm.Terminator) *entrance {
 	next := *e
 	next.tls = terminator
+	return &next
+}
+
+// identified is the entrance of a client that has shown a certificate, if it has.
+func (e *entrance) identified(state *tls.ConnectionState) *entrance {
+	client := tlsterm.FactsOf(state).Client()
+	if client == nil {
+		return e
+	}
+	next, http := *e, *e.http
+	http.ClientCert = []byte(client.Base64())
+	next.http = &http
 	return &next
 }
 

@@ -141,10 +141,15 @@ func (h *handshake) perform() {
 		l.stats.Hybrid.Inc()
 	}
 	stream.SetWriteTimeout(0)
-	if state.NegotiatedProtocol == "h2" {
-		l.serveHTTP2(stream, h.peer, h.as)
-	} else {
-		l.serve(stream, h.peer, h.as)
+	as := h.as.identified(&state)
+	switch state.NegotiatedProtocol {
+	case tlsterm.Proof: // there is nothing more to see
+		l.stats.Accepted.Inc()
+		stream.Linger(farewell)
+	case "h2":
+		l.serveHTTP2(stream, h.peer, as)
+	default:
+		l.serve(stream, h.peer, as)
 	}
 	h.end()
 }

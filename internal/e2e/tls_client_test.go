@@ -1,0 +1,43 @@
+package e2e
+
+import (
+	"encoding/base64"
+	"fmt"
+	"testing"
+
+	"sluice/internal/testkit"
+)
+
+// Clients show certificates, over both protocols: the server is told of a good one, and
+// nobody comes through with a forged one or, where it is required, with none.
+func TestClientCertificates(t *testing.T) {
+	b := testkit.Serve(t, testkit.Answering(ok))
+	dir := shortDir(t)
+	ours, theirs := testkit.NewAuthority(t, "ours"), testkit.NewAuthority(t, "theirs")
+	ann, mallory := ours.Issue(testkit.Wish{Subject: "ann"}), theirs.Issue(testkit.Wish{Subject: "ann"})
+	annFile, malloryFile := testkit.WriteFile(t, dir, "ann.pem", ann.Both()), testkit.WriteFile(t, dir, "mallory.pem", mallory.Both())
+	ca := testkit.WriteFile(t, dir, "clients.pem", ours.PEM())
+	for _, mode := range []string{"request", "require"} {
+		s := startTLS(t, fmt.Sprintf(", client_auth: {mode: %s, ca: %q}", mode, ca), farm(b.URL()))
+		for _, protocol := range []string{"--http1.1", "--http2"} {
+			options := []string{"--cacert", s.authority, "--ipv4", "--silent", "--show-error", "--max-time", "60", protocol, "--header", "Client-Cert: :Zm9yZ2Vk:"}
+			ask := func(more ...string) testkit.Result {
+				return testkit.Run(t, testkit.Tool(t, "curl"), append(append(options, more...), s.secure("/"))...)
+			}
+			told := func() string { return b.Request(t, len(b.Heard())-1).Get("Client-Cert") }
+			if r := ask("--cert", annFile); r.Code != 0 || told() != ":"+base64.StdEncoding.EncodeToString(ann.Leaf.Raw)+":" {
+				t.Errorf("%s, %s: %s, told %q", mode, protocol, r.Stderr, told())
+			}
+			if r := ask("--cert", malloryFile); r.Code == 0 {
+				t.Errorf("%s, %s: a forged certificate came through", mode, protocol)
+			}
+			r := ask()
+			if (r.Code == 0) != (mode == "request") || r.Code == 0 && told() != "" {
+				t.Errorf("%s, %s: without a certificate: %d %s, told %q", mode, protocol, r.Code, r.Stderr, told())
+			}
+		}
+		if got := s.metrics()[`sluice_tls_handshake_failures_total{cause="certificate",node="0",worker="0"}`]; got < 2 {
+			t.Errorf("%s: %v handshakes failed for their certificate", mode, got)
+		}
+	}
+}
