@@ -186,6 +186,13 @@ func testHold(t *testing.T, g load.Generator, pair tls.Certificate) {
 	if err != nil || open != 20 {
 		t.Errorf("%d are held, %v", open, err)
 	}
+	none := func() error { return nil }
+	strict := startSecured(t, pair, func(c *tls.Config) { c.CurvePreferences = []tls.CurveID{tls.CurveP384} })
+	job.Port = strict.port
+	if err := g.Hold(t.Context(), job, none); err == nil || !strings.Contains(err.Error(), "failed, or ended") {
+		t.Errorf("handshakes that fail were held: %v", err)
+	}
+	job.Port = s.port
 	if err := g.Hold(t.Context(), job, func() error { s.CloseClientConnections(); return nil }); err == nil {
 		t.Error("connections that the server has closed were held")
 	}

@@ -54,6 +54,7 @@ enum {
   BACKLOG = 1 << 20,       // requests that may be overdue
   STALL_MS = 5000,         // no answer for this long ends the run
   RECORDS_BYTES = 64 << 10, // TLS records that are taken from the socket at once
+  OPENING = 16,            // idle connections that are opened at once
 };
 
 enum phase { FREE, HEAD, BODY, ENDING }; // ENDING: answered, waiting for the server's close
@@ -471,17 +472,26 @@ static void open_loop(double rate) {
   late(now_ns());
 }
 
-// idle_hold asks once on each connection, one after the other, then holds them all.
+// idle_hold asks once on each connection, a few at a time, then holds them all.
 static void idle_hold(void) {
+  struct epoll_event ev[EVENTS];
+  int begun = 0, open = 0;
   char end;
-  for (int i = 0; i < count; i++) {
-    struct epoll_event e;
-    conn_open(&conns[i]);
-    conn_ask(&conns[i], now_ns());
-    do {
-      if (epoll_wait(ep, &e, 1, STALL_MS) == 0) die("no answer");
-    } while (!conn_ready(e.data.ptr) || e.data.ptr != &conns[i]);
+  measuring = 1;
+  while (open < count) {
+    for (; begun < count && begun - open < OPENING; begun++) {
+      conn_open(&conns[begun]);
+      conn_ask(&conns[begun], now_ns());
+    }
+    int n = epoll_wait(ep, ev, EVENTS, STALL_MS);
+    if (n == 0) die("no answer");
+    for (int i = 0; i < n; i++) open += conn_ready(ev[i].data.ptr);
+    if (sum.errors || sum.reconnects) {
+      fprintf(stderr, "the server failed, or ended, one of the first %d connections\n", begun);
+      exit(1);
+    }
   }
+  sum.requests = sum.bytes = 0;
   puts("begin");
   fflush(stdout);
   while (read(0, &end, 1) > 0) continue;
@@ -514,7 +524,6 @@ int main(int argc, char **argv) {
   set_up(argv, holding);
   uint64_t start = now_ns();
   if (holding) {
-    measuring = 0;
     idle_hold();
   } else {
     begin_at = start + atoll(argv[5]) * 1000000u;
