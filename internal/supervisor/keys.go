@@ -250,5 +250,9 @@ func (s *Supervisor) compose(e *edition) {
 			s.keys.renewAt = staple.Until
 		}
 	}
+	if err := spec.Fits(e.config, &whole); err != nil { // without these they did
+		slog.Warn("what authorities said of certificates is not shown", "error", err)
+		whole.Certificates = e.ring.Keys.Certificates
+	}
 	e.keys = &whole
 }
