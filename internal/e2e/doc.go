@@ -17,6 +17,8 @@
 //	reload_test.go    configurations come and go under load
 //	process_test.go   processes die, drain and run out of descriptors
 //	h2spec_test.go    HTTP/2 as h2spec has it
+//	mixed_test.go     clients of all protocols on one port
+//	downgrade_test.go requests of HTTP/2 that would be others as HTTP/1.1
 //	crowd_test.go     thousands of slow clients
 //	chaos_test.go     everything at once, and what is left of it
 //	admin_test.go     the admin interface and the commands

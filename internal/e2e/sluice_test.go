@@ -237,7 +237,7 @@ func (s *sluice) reload() {
 }
 
 // sample is a line of the text format of Prometheus: name, labels, value.
-var sample = regexp.MustCompile(`(?m)^([a-z_]+(?:\{[^}]*\})?) (\S+)$`)
+var sample = regexp.MustCompile(`(?m)^([a-z0-9_]+(?:\{[^}]*\})?) (\S+)$`)
 
 // metrics are the samples of /metrics by name and labels.
 func (s *sluice) metrics() map[string]float64 {

@@ -40,6 +40,11 @@ func dialHTTP2(t *testing.T, address string) *framer {
 	if err != nil {
 		t.Fatal(err)
 	}
+	return frameOn(t, conn)
+}
+
+// frameOn begins to speak HTTP/2 on a connection.
+func frameOn(t *testing.T, conn net.Conn) *framer {
 	t.Cleanup(func() { conn.Close() })
 	conn.SetDeadline(time.Now().Add(testkit.Patience))
 	io.WriteString(conn, http2.ClientPreface)
@@ -52,11 +57,17 @@ func dialHTTP2(t *testing.T, address string) *framer {
 
 // ask sends a head of name, value, name, value …
 func (f *framer) ask(stream uint32, fields ...string) {
+	f.send(http2.HeadersFrameParam{StreamID: stream, EndHeaders: true}, fields...)
+}
+
+// send sends a frame of HEADERS with fields.
+func (f *framer) send(head http2.HeadersFrameParam, fields ...string) {
 	f.block.Reset()
 	for i := 0; i < len(fields); i += 2 {
 		f.write.WriteField(hpack.HeaderField{Name: fields[i], Value: fields[i+1]})
 	}
-	if err := f.WriteHeaders(http2.HeadersFrameParam{StreamID: stream, BlockFragment: f.block.Bytes(), EndHeaders: true}); err != nil {
+	head.BlockFragment = f.block.Bytes()
+	if err := f.WriteHeaders(head); err != nil {
 		f.t.Fatal(err)
 	}
 }
