@@ -238,7 +238,7 @@ func TestDowngradesThatPass(t *testing.T) {
 		"disguised fields":          {usually("content_length", "1", "transfer_encoding", "chunked"), "POST / HTTP/1.1", []string{"Content_length", "Transfer_encoding"}, hidden},
 		"forged facts":              {usually("x-forwarded-for", "6.6.6.6", "x-forwarded-proto", "http"), "POST / HTTP/1.1", []string{"X-Forwarded-For: 127.0.0.1", "X-Forwarded-Proto: https"}, ""},
 		"two slashes":               {insteadOf(":path", "//b.example/"), "POST //b.example/ HTTP/1.1", []string{"Host: a.example"}, ""},
-		"a path of the whole":       {append(insteadOf(":path", "/?http://b.example/")), "POST /?http://b.example/ HTTP/1.1", []string{"Host: a.example"}, ""},
+		"a path of the whole":       {insteadOf(":path", "/?http://b.example/"), "POST /?http://b.example/ HTTP/1.1", []string{"Host: a.example"}, ""},
 		"the whole server":          {[]string{":method", "OPTIONS", ":scheme", "https", ":path", "*", ":authority", "a.example"}, "OPTIONS * HTTP/1.1", []string{"Host: a.example"}, ""},
 		"a method of one's own":     {insteadOf(":method", "BREW"), "BREW / HTTP/1.1", []string{"Host: a.example"}, ""},
 	} {
