@@ -7,6 +7,9 @@ import (
 	"encoding/base64"
 	"fmt"
 	"io"
+	"log"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -206,7 +209,7 @@ func TestServerThatIsNotTrusted(t *testing.T) {
 		case tc.words == "" && said != "small 200":
 			t.Errorf("%s: %s", tc.wish, said)
 		case tc.words != "":
-			if !strings.HasSuffix(said, " 502") || !strings.Contains(said, "has not proved who it is") {
+			if !strings.HasSuffix(said, " 502") || !strings.Contains(said, "No secure connection") {
 				t.Errorf("%s: %s", tc.wish, said)
 			}
 			s.Stderr.Await(t, tc.words)
@@ -234,4 +237,20 @@ func TestCutOverTLS(t *testing.T) {
 	if all, err := io.ReadAll(conn); err == nil {
 		t.Errorf("the client takes this for the whole:\n%s", all)
 	}
+}
+
+// A server that wants a certificate which nobody has given to Sluice says so only after
+// the handshake, in TLS 1.3: the log has its word.
+func TestServerThatWantsACertificate(t *testing.T) {
+	server := httptest.NewUnstartedServer(http.NotFoundHandler())
+	server.TLS = &tls.Config{ClientAuth: tls.RequireAnyClientCert}
+	server.Config.ErrorLog = log.New(io.Discard, "", 0)
+	server.StartTLS()
+	t.Cleanup(server.Close)
+	s := start(t, farm(server.URL, "tls: {insecure: true}"))
+	if said := curl(t, "--write-out", " %{http_code}", s.url("/")); !strings.HasSuffix(said, " 502") || !strings.Contains(said, "No secure connection") {
+		t.Error(said)
+	}
+	s.Stderr.Await(t, "certificate required")
+	s.Stderr.Await(t, "server="+server.URL)
 }

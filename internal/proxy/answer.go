@@ -166,7 +166,7 @@ func (x *exchange) noAnswer(err error) bool {
 	if x.heard() {
 		phase = ReadingResponse
 	}
-	x.serverFailed(err, phase)
+	x.serverFailed(x.conn.Refused(err), phase)
 	if x.failure.Reason == segment.FirstByteTimeout {
 		x.server.Fail(x.p.exec.Now(), time.Duration(x.farm.FailFor))
 	}

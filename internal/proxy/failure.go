@@ -125,7 +125,10 @@ func ofConnect(err error) Failure {
 // ofServer is the failure of reading from, or writing to, a server.
 func ofServer(err error, phase Phase) Failure {
 	f := Failure{Party: Backend, Phase: phase, Reason: segment.ServerClosed, Err: err, Again: errors.Is(err, http2.ErrUnprocessed)}
+	var handshake *upstream.HandshakeError
 	switch {
+	case errors.As(err, &handshake):
+		f.Reason = segment.TLSFailed
 	case errors.Is(err, grpcweb.ErrText):
 		f.Party, f.Reason = Client, segment.BadRequest
 	case errors.Is(err, errClientGone):

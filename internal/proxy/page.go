@@ -35,7 +35,7 @@ var explanations = [segment.ReasonCount]string{
 	segment.QueueTimeout:     "The server was busy for too long. Please try again in a moment.",
 	segment.QueueDropped:     "The server is busy. Please try again in a moment.",
 	segment.DeadlineUnmet:    "The server is too busy to answer in time. Please try again in a moment.",
-	segment.TLSFailed:        "The server has not proved who it is.",
+	segment.TLSFailed:        "No secure connection to the server came about.",
 }
 
 // refuse answers for a request that failed, or closes if there is nobody to

@@ -256,7 +256,7 @@ const (
 	QueueTimeout  // held as long as may be
 	QueueDropped  // given up for a newer one, since the queue had stood for long
 	DeadlineUnmet // it could not have been answered in time
-	TLSFailed     // the server was reached, but did not prove who it is, or spoke no TLS
+	TLSFailed     // the server was reached, but did not prove who it is, spoke no TLS, or refused our certificate
 	ReasonCount
 )
 

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"net"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -111,6 +112,19 @@ func (p *Pool) secure(s *State, conn reactor.Stream, within time.Duration) (reac
 	stream.SetReadTimeout(0)
 	stream.SetWriteTimeout(0)
 	return stream, nil
+}
+
+// Refused makes a HandshakeError of an alert that came in the place of an answer: in TLS
+// 1.3 a server that does not like our certificate, or wants one, says so after the
+// handshake (RFC 8446 4.4.2.4). Other errors it gives back as they are.
+func (c *Conn) Refused(err error) error {
+	var alert *net.OpError
+	if !errors.As(err, &alert) || alert.Op != "remote error" {
+		return err
+	}
+	refusal := &HandshakeError{c.server.URL, err}
+	c.server.trouble.tell(refusal)
+	return refusal
 }
 
 // Protocol is what the server has agreed to speak over TLS (ALPN); empty: it has not

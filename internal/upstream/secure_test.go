@@ -136,6 +136,26 @@ func TestNoTLSWithAServer(t *testing.T) {
 	}
 }
 
+// In TLS 1.3 a server tells only after the handshake that it wants a certificate.
+func TestRefusedAfterTheHandshake(t *testing.T) {
+	v := serveTLS(t, "127.0.0.1", func(c *tls.Config, a *testkit.Authority) {
+		c.ClientAuth, c.ClientCAs = tls.RequireAndVerifyClientCert, a.Pool()
+	})
+	n := newSecureNode(t, 1, farmOf(v.url(), nil), v.trusting())
+	c, _ := n.borrow(t, 0)
+	n.task(t, 0, func(p *Pool) {
+		_, err := c.Read(make([]byte, 1))
+		var handshake *HandshakeError
+		if err = c.Refused(err); !errors.As(err, &handshake) || !strings.Contains(err.Error(), "certificate required") {
+			t.Errorf("error %v", err)
+		}
+		if got := c.Refused(io.EOF); got != io.EOF {
+			t.Errorf("the end of the connection is %v", got)
+		}
+		p.Discard(c)
+	})
+}
+
 // mustNotBorrow expects a handshake to fail with these words.
 func (n *node) mustNotBorrow(t *testing.T, url, words string) {
 	t.Helper()
