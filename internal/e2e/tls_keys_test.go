@@ -6,12 +6,16 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"strings"
 	"sync"
 	"syscall"
 	"testing"
+	"time"
+
+	"golang.org/x/crypto/ocsp"
 
 	"sluice/internal/testkit"
 )
@@ -178,5 +182,35 @@ func TestSessionsGoOnEverywhere(t *testing.T) {
 	})
 	for range 4 {
 		resumed("after the death of all workers")
+	}
+}
+
+// Sluice asks the authority of a certificate whether it is good, and shows the answer to a
+// real client that will not go on without.
+func TestStapling(t *testing.T) {
+	n := startNginx(t)
+	n.store(t, "page", []byte("hello"))
+	a := testkit.NewAuthority(t, "test authority")
+	var issued testkit.Issued
+	responder := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.Write(a.Word(issued, ocsp.Good, time.Now().Add(-time.Hour), time.Now().Add(time.Hour)))
+	}))
+	defer responder.Close()
+	issued = a.Issue(testkit.Wish{Names: []string{"localhost"}, Responder: responder.URL})
+	dir := shortDir(t)
+	file := testkit.WriteFile(t, dir, "site.pem", append(issued.Both(), a.PEM()...))
+	authority := testkit.WriteFile(t, dir, "ca.pem", a.PEM())
+	for mode, want := range map[string]bool{"auto": true, "off": false} {
+		s := &secured{authority: authority}
+		s.sluice = start(t, farm(n.url), fmt.Sprintf("listeners: [{name: tls, address: \"127.0.0.1:0\", tls: {certificates: [{cert: %q, ocsp: %s}]}}]", file, mode))
+		ask := func() bool {
+			r := testkit.Run(t, testkit.Tool(t, "curl"), "--silent", "--cacert", authority, "--ipv4", "--cert-status", "--max-time", "60", s.secure("/page"))
+			return r.Code == 0 && string(r.Stdout) == "hello"
+		}
+		if want {
+			testkit.Eventually(t, "the certificate is shown to be good", ask)
+		} else if ask() {
+			t.Error("it is shown to be good, though nobody asked")
+		}
 	}
 }

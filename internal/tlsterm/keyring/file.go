@@ -140,6 +140,10 @@ func readBlocks(file string) ([]*pem.Block, *problem) {
 
 // readFile reads a file of bounded size.
 func readFile(name string) ([]byte, *problem) {
+	const other = os.ModeNamedPipe | os.ModeSocket | os.ModeDevice | os.ModeIrregular
+	if info, err := os.Stat(name); err == nil && info.Mode()&other != 0 {
+		return nil, &problem{"neither a file nor a link to one", "name a file that Sluice may read again and again"} // a pipe would be waited for
+	}
 	file, err := os.Open(name)
 	var data []byte
 	if err == nil {

@@ -9,6 +9,7 @@ import (
 	"reflect"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -89,8 +90,12 @@ func TestFaultyFiles(t *testing.T) {
 	if err := os.Mkdir(filepath.Join(dir, "dir"), 0o700); err != nil {
 		t.Fatal(err)
 	}
+	if err := syscall.Mkfifo(filepath.Join(dir, "pipe"), 0o600); err != nil {
+		t.Fatal(err)
+	}
 	for _, test := range []struct{ cert, key, want string }{
 		{"a.crt", "a.key", ""},
+		{"a.crt", "pipe", `key: "$/pipe": neither a file nor a link to one; name a file that Sluice may read again and again`},
 		{"combined.pem", "combined.pem", ""},
 		{"none.crt", "a.key", `cert: "$/none.crt": cannot be read: no such file or directory; name a file that Sluice may read`},
 		{"a.crt", "dir", `key: "$/dir": cannot be read: is a directory; name a file that Sluice may read`},
