@@ -50,6 +50,9 @@ func (x *exchange) answerHead(content []byte) (head []byte, ended bool, err erro
 		x.head = x.appendHead(x.head[:0], &x.resp, x.framing)
 		return x.head, false, nil
 	}
+	if x.resp.Status == 304 {
+		x.resp.ContentLength = -1 // golang.org/x/net's client would wait for content
+	}
 	ended = x.answer.Done() && len(content) == 0 && len(x.trailers()) == 0
 	x.s.conn.SetWriteTimeout(x.snap.sendWithin(len(content)))
 	return nil, ended, stream.Respond(&x.resp, ended)
@@ -84,8 +87,11 @@ func (x *exchange) toServer() outlet {
 // encodeRequest writes the request as HTTP/1.1: its head, and the content that has
 // come already.
 func (x *exchange) encodeRequest() []byte {
-	if x.out.Body == message.UntilClose {
-		x.out.Body = message.Chunked
+	switch out := &x.out; {
+	case out.Body == message.UntilClose:
+		out.Body = message.Chunked
+	case out.Body == message.NoBody && x.s.stream != nil && meansContent(out.Method):
+		out.Body, out.ContentLength = message.Length, 0
 	}
 	x.head = http1.AppendRequest(x.head[:0], &x.out)
 	if x.out.Body != message.Chunked {
@@ -99,6 +105,12 @@ func (x *exchange) encodeRequest() []byte {
 		x.head = http1.AppendLastChunk(x.head, x.requestTrailers())
 	}
 	return x.head
+}
+
+// meansContent reports whether a request of HTTP/1.1 with this method should say so if
+// it has no content (RFC 9110 8.6): some servers answer 411 else.
+func meansContent(m message.Method) bool {
+	return m == message.POST || m == message.PUT || m == message.PATCH
 }
 
 // sendOn sends the same on a stream. n counts bytes of content.
