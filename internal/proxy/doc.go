@@ -10,10 +10,16 @@
 //	 6 borrow a connection            exchange.go, upstream
 //	 7 write head, move the body      request.go, upload.go
 //	 8 read the response head, retry  answer.go
-//	 9 move the response body         answer.go, download.go
+//	 9 move the response body         answer.go, download.go; tunnel.go
 //	10 give back, count, log          finish.go
 //
-// A session is a client connection; while it is idle it is one small struct. An
+// The steps know messages. What of a message is said how in which protocol, stands in
+// forms.go: over HTTP/1.1 both ends are connections, over HTTP/2 and HTTP/3 streams
+// (stream.go), which come in by streams.go and http2.go. What gRPC asks for beyond
+// HTTP is in grpc.go, and web.go for browsers.
+//
+// A session is a client connection, or a stream of one that carries many; while it is
+// idle it is one small struct. An
 // exchange is one request and its answer; it holds all that is needed meanwhile
 // and is used again for the next, also while its own request is paused. Both belong
 // to one loop.
