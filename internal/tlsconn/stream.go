@@ -112,8 +112,11 @@ func (s *Stream) take(p []byte) (n int, err error) {
 
 // more gets more bytes from the socket. An error is errMore, or ends all reads.
 func (s *Stream) more() error {
-	if s.end != nil {
+	switch {
+	case s.end != nil:
 		return s.end
+	case !s.sock.Ready():
+		return errMore
 	}
 	return s.pull()
 }

@@ -4,8 +4,10 @@ import (
 	"bufio"
 	"crypto/tls"
 	"io"
+	"log"
 	"net"
 	"net/http"
+	"net/http/httptest"
 	"strings"
 	"testing"
 	"time"
@@ -225,4 +227,36 @@ func TestHandOverBeforeTheHandshake(t *testing.T) {
 	if n := h.figures().Handshakes[segment.TLS13].Load() + h.shared.Loop(0, 1).Handshakes[segment.TLS13].Load(); n != 30 {
 		t.Errorf("%d handshakes of 30 are counted", n)
 	}
+}
+
+// Servers over TLS are judged by the authorities of the configuration, and by others
+// once their file has others.
+func TestServersOverTLS(t *testing.T) {
+	a := testkit.NewAuthority(t, "test authority")
+	cert := a.Issue(testkit.Wish{Names: []string{"127.0.0.1"}})
+	server := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { io.WriteString(w, "over "+r.Proto) }))
+	server.TLS = &tls.Config{Certificates: []tls.Certificate{{Certificate: [][]byte{cert.Leaf.Raw}, PrivateKey: cert.Private}}}
+	server.Config.ErrorLog = log.New(io.Discard, "", 0)
+	server.StartTLS()
+	t.Cleanup(server.Close)
+
+	h := newHouse(t, nil, server.URL)
+	keys := func(judge *testkit.Authority) *spec.Keys {
+		return &spec.Keys{Listeners: make([]spec.ListenerKeys, 1), Farms: []spec.FarmKeys{{CA: string(judge.PEM())}}}
+	}
+	h.cfg.Farms[0].TLS = &config.FarmTLS{CA: "ca.pem"}
+	h.cfg.Farms[0].FailFor = 0
+	h.keys = keys(testkit.NewAuthority(t, "stranger"))
+	if err := h.apply(); err != nil {
+		t.Fatal(err)
+	}
+	mustHave(t, get(t, h.at[0]), "No secure connection")
+	if err := h.traffic.Renew(keys(a)); err != nil {
+		t.Fatal(err)
+	}
+	mustHave(t, get(t, h.at[0]), "over HTTP/1.1")
+	if err := h.traffic.Renew(&spec.Keys{Listeners: make([]spec.ListenerKeys, 1)}); err == nil {
+		t.Error("keys without what the farm needs are taken")
+	}
+	mustHave(t, get(t, h.at[0]), "over HTTP/1.1")
 }
