@@ -200,9 +200,7 @@ func (x *exchange) borrow() bool {
 	x.at.connect = x.p.exec.Now()
 	var err error
 	if x.farm.Announces() {
-		x.head = x.farm.Announce(x.head[:0], x.s.connection(), x.s.peer, nil)
-		x.conn, err = x.p.pool.Open(x.server, x.head)
-		x.how = upstream.New
+		err = x.borrowOwn()
 	} else {
 		x.conn, x.how, err = x.p.pool.Borrow(x.server, x.fresh)
 	}

@@ -51,6 +51,11 @@ func (x *exchange) giveBack() {
 		return
 	}
 	x.p.pool.Stats(x.server.State).InFlight.Dec()
+	if x.farm.Announces() {
+		x.keepOwn()
+		x.conn = nil
+		return
+	}
 	x.p.pool.Give(x.conn, time.Duration(x.farm.Timeouts.KeepAlive), x.farm.Connections.Idle)
 	x.conn = nil
 }
@@ -64,8 +69,6 @@ func (x *exchange) clean() bool {
 	case !x.resp.KeepAlive, !x.answer.Done(), x.back.r < x.back.w:
 		return false
 	case !x.body.Done(), x.upload.failure.failed():
-		return false
-	case x.farm.Announces(): // the server was told that it is this client's
 		return false
 	}
 	ignorable := x.req.Method == message.GET || x.req.Method == message.HEAD

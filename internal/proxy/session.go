@@ -12,6 +12,7 @@ import (
 	"sluice/internal/message"
 	"sluice/internal/reactor"
 	"sluice/internal/segment"
+	"sluice/internal/upstream"
 )
 
 // session is the life of one client connection, or of one stream of a connection
@@ -22,9 +23,10 @@ type session struct {
 	next, prev *session // ring of all connections of the loop
 	proxy      *Proxy
 	conn       reactor.Stream
-	stream     ClientStream   // the same, if it is one; else nil
-	wire       reactor.Stream // the connection that it came on; nil if it is no stream
-	carrier    carrier        // what serves the connection's streams; nil while that is HTTP/1.1
+	stream     ClientStream     // the same, if it is one; else nil
+	wire       reactor.Stream   // the connection that it came on; nil if it is no stream
+	own        []*upstream.Conn // to servers that were told of this client
+	carrier    carrier          // what serves the connection's streams; nil while that is HTTP/1.1
 	peer       netip.AddrPort
 	listener   *Listener
 
@@ -239,6 +241,7 @@ func (s *session) answerable(err error) bool {
 // end takes the session, whose connection has been closed or lingers, off the
 // loop's ring.
 func (s *session) end() {
+	s.endOwn()
 	s.prev.next, s.next.prev = s.next, s.prev
 	s.proxy.stats.Connections.Dec()
 }

@@ -2,7 +2,6 @@ package upstream
 
 import (
 	"crypto/tls"
-	"net"
 	"net/netip"
 
 	"sluice/internal/config"
@@ -25,7 +24,7 @@ func (f *Farm) Announce(dst []byte, client reactor.Stream, peer netip.AddrPort, 
 		return dst
 	}
 	h := proxyproto.Header{Version: 1, Source: peer, Authority: name}
-	if at, ok := client.LocalAddr().(*net.TCPAddr); ok {
+	if at, ok := client.LocalAddr().(interface{ AddrPort() netip.AddrPort }); ok { // TCP's and UDP's have it
 		here := at.AddrPort()
 		h.Destination = netip.AddrPortFrom(here.Addr().Unmap(), here.Port())
 	}

@@ -43,6 +43,9 @@ const (
 // String is the word for it in logs.
 func (h How) String() string { return [...]string{"new", "reused", "taken"}[h] }
 
+// LeadsTo reports whether the connection is to this server.
+func (c *Conn) LeadsTo(s *Server) bool { return c.server == s.State }
+
 // Pool is the connections of one loop. Loop only, save what siblings read.
 type Pool struct {
 	exec     reactor.Executor

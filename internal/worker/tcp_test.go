@@ -310,8 +310,9 @@ func TestRawTCPConnections(t *testing.T) {
 // turn when another ends.
 func TestRawTCPServerConnections(t *testing.T) {
 	h := newRawHouse(t, toApp, func(c *config.Config) { c.Farms[0].Connections = config.Connections{Max: 1} }, echoes(t, "a", nil, false).url)
-	first, second := dialTCP(t, h.at[0]), dialTCP(t, h.at[1])
+	first := dialTCP(t, h.at[0])
 	hears(t, first, "a")
+	second := dialTCP(t, h.at[1])
 	eventually(t, "the second is there", func() bool { return h.shared.Totals(0).Connections == 2 })
 	first.Close()
 	hears(t, second, "a")
@@ -393,7 +394,7 @@ func TestProxyHeaderPassedOn(t *testing.T) {
 
 // announced is an HTTP server whose connections begin with a PROXY header; it answers
 // with the client of that, and the number of the connection.
-func announced(t *testing.T, secure *tls.Config) (url string) {
+func announced(t *testing.T) (url string) {
 	t.Helper()
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -412,17 +413,17 @@ func announced(t *testing.T, secure *tls.Config) (url string) {
 				if err != nil {
 					return
 				}
-				if secure != nil {
-					conn = tls.Server(conn, secure)
-				}
 				for in := bufio.NewReader(conn); ; {
 					r, err := http.ReadRequest(in)
 					if err != nil {
 						return
 					}
 					io.Copy(io.Discard, r.Body)
-					text := fmt.Sprintf("%v to %v by %d", header.Source, header.Destination, n)
+					text := fmt.Sprintf("%v to %v by %d of %v", header.Source, header.Destination, n, ln.Addr())
 					fmt.Fprintf(conn, "HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n%s", len(text), text)
+					if r.URL.Path == "/last" { // and says nothing of it
+						return
+					}
 				}
 			}()
 		}
@@ -430,25 +431,50 @@ func announced(t *testing.T, secure *tls.Config) (url string) {
 	return "http://" + ln.Addr().String()
 }
 
-// Each connection to a server begins with its client's header, and serves nobody else.
+// Each connection to a server begins with its client's header, and serves nobody else:
+// it stays with the client, as long as that stays and nobody waits for its place.
 func TestProxyHeaderToServers(t *testing.T) {
 	for _, version := range []string{config.ProxyV1, config.ProxyV2} {
-		h := newHouse(t, func(c *config.Config) { c.Farms[0].ProxyProtocol = version }, announced(t, nil))
-		first, second := dialTCP(t, h.at[0]), dialTCP(t, h.at[0])
-		seen := map[string]bool{}
-		for range 3 {
-			for _, conn := range []net.Conn{first, second} {
+		for _, most := range []int{0, 2} {
+			h := newHouse(t, func(c *config.Config) {
+				c.Farms[0].ProxyProtocol, c.Farms[0].Connections.Max = version, most
+			}, announced(t), announced(t))
+			first, second := dialTCP(t, h.at[0]), dialTCP(t, h.at[0])
+			connections := map[string]string{} // by number and server, whose it is
+			for _, conn := range []net.Conn{first, first, second, second, first, first, second, second} {
 				_, answer, _ := strings.Cut(ask(t, conn), "\r\n\r\n")
 				client, by, _ := strings.Cut(answer, " by ")
-				if client != conn.LocalAddr().String()+" to "+h.at[0] || seen[by] {
-					t.Errorf("%s: a request of %s is answered %q; connections so far %v", version, conn.LocalAddr(), answer, seen)
+				if whose := connections[by]; client != conn.LocalAddr().String()+" to "+h.at[0] || whose != "" && whose != client {
+					t.Errorf("%s: a request of %s is answered %q by a connection of %q", version, conn.LocalAddr(), answer, whose)
 				}
-				seen[by] = true
+				connections[by] = client
 			}
+			h.traffic.Probe()
+			want := map[int]int{0: 4, 2: 8}[most] // one for each client and server, or for each request
+			s, other := h.shared.ServerTotals(0, 0), h.shared.ServerTotals(0, 1)
+			s.Merge(&other)
+			if len(connections) != want || int(s.Connects) != want || int(s.Reused) != 8-want || s.Failures != 0 || s.InFlight != 0 || int(s.Open) != 8-want {
+				t.Errorf("%s, %d at most: %d connections, %d reused, %d open, %d failures", version, most, s.Connects, s.Reused, s.Open, s.Failures)
+			}
+			first.Close()
+			second.Close()
+			eventually(t, "nothing is kept", func() bool { return h.shared.ServerTotals(0, 0).Open+h.shared.ServerTotals(0, 1).Open == 0 })
 		}
-		h.traffic.Probe()
-		if s := h.shared.ServerTotals(0, 0); s.Open.Load() != 0 || s.Connects.Load() != 6 || s.Failures.Load() != 0 {
-			t.Errorf("%s: %d open, %d connects, %d failures", version, s.Open.Load(), s.Connects.Load(), s.Failures.Load())
+	}
+}
+
+// A server that has closed the connection which a client kept gets another, with the
+// header again.
+func TestProxyHeaderAfterTheServerClosed(t *testing.T) {
+	h := newHouse(t, func(c *config.Config) { c.Farms[0].ProxyProtocol = config.ProxyV1 }, announced(t))
+	conn := dialTCP(t, h.at[0])
+	for i := range 3 {
+		io.WriteString(conn, "GET /last HTTP/1.1\r\nHost: x\r\n\r\n")
+		r, err := http.ReadResponse(bufio.NewReader(conn), nil)
+		if err != nil {
+			t.Fatal(err)
 		}
+		body, _ := io.ReadAll(r.Body)
+		mustHave(t, string(body), conn.LocalAddr().String(), fmt.Sprint(" by ", i+1))
 	}
 }
