@@ -8,6 +8,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"net/http/httptest"
 	"net/netip"
 	"os"
 	"path/filepath"
@@ -477,4 +478,48 @@ func TestProxyHeaderAfterTheServerClosed(t *testing.T) {
 		body, _ := io.ReadAll(r.Body)
 		mustHave(t, string(body), conn.LocalAddr().String(), fmt.Sprint(" by ", i+1))
 	}
+}
+
+// A PROXY header comes before TLS, whether that ends here or goes through, and takes no
+// byte of it.
+func TestProxyHeaderBeforeTLS(t *testing.T) {
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		fmt.Fprintf(w, "for %s", r.Header.Get("X-Forwarded-For"))
+	}))
+	defer server.Close()
+	h, client := newTLSHouse(t, nil, server.URL)
+	h.cfg.Trust = []config.Prefix{config.Prefix(netip.MustParsePrefix("127.0.0.0/8"))}
+	h.cfg.Listeners[0].Name, h.cfg.Listeners[0].ProxyProtocol = "listener 0", config.ProxyOn
+	if err := h.apply(); err != nil {
+		t.Fatal(err)
+	}
+	for _, header := range []string{"PROXY TCP4 203.0.113.7 10.9.9.9 4000 443\r\n", binary("203.0.113.7:4000")} {
+		mustHave(t, ask(t, tls.Client(&prefixed{dialTCP(t, h.at[0]), header}, client)), "200 OK", "for 203.0.113.7")
+	}
+
+	a, b, through := secureServers(t)
+	raw := newRawHouse(t, []config.TCPRoute{{SNI: "a.test", Farm: "app"}, {SNI: "b.test", Farm: "b"}}, func(c *config.Config) {
+		c.Trust, c.Listeners[0].ProxyProtocol = h.cfg.Trust, config.ProxyOn
+		c.Farms = append(c.Farms, config.NewFarm("b", b.url))
+	}, a.url)
+	for _, header := range []string{"PROXY TCP6 2001:db8::7 ::1 4000 443\r\n", binary("203.0.113.7:4000")} {
+		through.ServerName = "b.test"
+		hears(t, tls.Client(&prefixed{dialTCP(t, raw.at[0]), header}, through), "b")
+	}
+}
+
+// prefixed is a connection whose first write has something before it, in one piece.
+type prefixed struct {
+	net.Conn
+	before string
+}
+
+func (p *prefixed) Write(b []byte) (int, error) {
+	if p.before == "" {
+		return p.Conn.Write(b)
+	}
+	n, err := p.Conn.Write(append([]byte(p.before), b...))
+	n -= len(p.before)
+	p.before = ""
+	return n, err
 }
