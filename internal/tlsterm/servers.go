@@ -73,11 +73,11 @@ func newServers(f *config.Farm, i int, keys *spec.Keys) (c *tls.Config, err erro
 		if i < 0 || i >= len(keys.Certificates) {
 			return nil, fmt.Errorf("certificate %d of %d", i, len(keys.Certificates))
 		}
-		pair, err := parse(keys.Certificates[i : i+1])
+		pair, err := parse(keys.Certificates[i])
 		if err != nil {
-			return nil, err
+			return nil, fmt.Errorf("certificate %d: %w", i, err)
 		}
-		c.Certificates = append(c.Certificates, *pair[0])
+		c.Certificates = append(c.Certificates, *pair)
 	}
 	if len(wish.Pins) > 0 {
 		pins, err := parsePins(wish.Pins)

@@ -27,16 +27,27 @@ type Terminator struct {
 	handshakes int
 }
 
+// Maker makes terminators. A certificate that stays is parsed once, and held once in memory:
+// connections that are open hold what they began with. One goroutine owns it; the zero
+// value is ready.
+type Maker struct {
+	parsed map[content]*tls.Certificate // of the last that were made
+}
+
+// content is all of a certificate that crosses.
+type content struct{ chain, key, staple string }
+
 // New makes the terminators of a configuration, as its listeners; nil for one without
 // TLS. Of the protocols that a listener allows clients are offered those that stand in
 // serves, by their names in ALPN ("h2", "http/1.1"). An error says what the supervisor
 // should have seen.
-func New(cfg *config.Config, keys *spec.Keys, serves ...string) ([]*Terminator, error) {
+func (m *Maker) New(cfg *config.Config, keys *spec.Keys, serves ...string) ([]*Terminator, error) {
 	all := make([]*Terminator, len(cfg.Listeners))
 	var pairs []*tls.Certificate
+	parsed := map[content]*tls.Certificate{}
 	if keys != nil {
 		var err error
-		if pairs, err = parse(keys.Certificates); err != nil {
+		if pairs, err = m.pairs(keys.Certificates, parsed); err != nil {
 			return nil, err
 		}
 	}
@@ -56,19 +67,31 @@ func New(cfg *config.Config, keys *spec.Keys, serves ...string) ([]*Terminator, 
 		}
 		all[i].seal(keys.Tickets, &l.TLS.ClientAuth, keys.Listeners[i].ClientCA)
 	}
+	m.parsed = parsed
 	return all, nil
 }
 
-// parse makes certificates of PEM.
-func parse(certificates []spec.Certificate) ([]*tls.Certificate, error) {
+// parse makes a certificate of PEM.
+func parse(c spec.Certificate) (*tls.Certificate, error) {
+	pair, err := tls.X509KeyPair([]byte(c.Chain), []byte(c.Key))
+	pair.OCSPStaple = c.Staple
+	return &pair, err
+}
+
+// pairs gives the certificates that have come, and notes them in parsed.
+func (m *Maker) pairs(certificates []spec.Certificate, parsed map[content]*tls.Certificate) ([]*tls.Certificate, error) {
 	var pairs []*tls.Certificate
 	for i, c := range certificates {
-		pair, err := tls.X509KeyPair([]byte(c.Chain), []byte(c.Key))
-		if err != nil {
-			return nil, fmt.Errorf("certificate %d: %w", i, err)
+		all := content{c.Chain, c.Key, string(c.Staple)}
+		pair := m.parsed[all]
+		if pair == nil {
+			var err error
+			if pair, err = parse(c); err != nil {
+				return nil, fmt.Errorf("certificate %d: %w", i, err)
+			}
 		}
-		pair.OCSPStaple = c.Staple
-		pairs = append(pairs, &pair)
+		parsed[all] = pair
+		pairs = append(pairs, pair)
 	}
 	return pairs, nil
 }

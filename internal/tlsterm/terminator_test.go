@@ -42,7 +42,7 @@ func keysOf(issued ...testkit.Issued) *spec.Keys {
 
 func newOne(t *testing.T, cfg *config.Config, keys *spec.Keys) *Terminator {
 	t.Helper()
-	all, err := New(cfg, keys, "http/1.1", "h2")
+	all, err := new(Maker).New(cfg, keys, "http/1.1", "h2")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -261,7 +261,7 @@ func TestListeners(t *testing.T) {
 	cfg.Listeners = []config.Listener{tlsOf(7), {Name: "plain"}, tlsOf(8)}
 	keys := keysOf(first, second)
 	keys.Listeners = []spec.ListenerKeys{{Certificates: []int{1}}, {}, {Certificates: []int{0, 1}}}
-	all, err := New(cfg, keys, "http/1.1")
+	all, err := new(Maker).New(cfg, keys, "http/1.1")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -299,7 +299,7 @@ func TestFaultyKeys(t *testing.T) {
 		"listener :1: its certificates have not come, twice": {listenerOf(t, nil), more},
 	} {
 		want = strings.TrimSuffix(want, ", twice")
-		if _, err := New(test.cfg, test.keys); err == nil || !strings.HasPrefix(err.Error(), want) {
+		if _, err := new(Maker).New(test.cfg, test.keys); err == nil || !strings.HasPrefix(err.Error(), want) {
 			t.Errorf("got %v, want %s", err, want)
 		}
 	}
@@ -366,5 +366,41 @@ func TestNoCertificateYet(t *testing.T) {
 	keys := &spec.Keys{Listeners: make([]spec.ListenerKeys, 1)}
 	if _, _, err := shake(t, newOne(t, listenerOf(t, nil), keys).Config(), &tls.Config{InsecureSkipVerify: true}); err == nil {
 		t.Error("a handshake without a certificate")
+	}
+}
+
+// What stays is parsed once: a hundred renewals of one certificate among many do not keep a
+// hundred copies of the others for connections that are open.
+func TestMakerKeepsWhatStays(t *testing.T) {
+	a := testkit.NewAuthority(t, "root")
+	stays, first, second := a.Issue(testkit.Wish{Names: []string{"a.example"}}), a.Issue(testkit.Wish{Names: []string{"b.example"}}), a.Issue(testkit.Wish{Names: []string{"b.example"}})
+	var m Maker
+	certificates := func(keys *spec.Keys) (a, b *tls.Certificate) {
+		t.Helper()
+		all, err := m.New(listenerOf(t, nil), keys, "h2")
+		if err != nil {
+			t.Fatal(err)
+		}
+		get := func(name string) *tls.Certificate {
+			c, err := all[0].Config().GetCertificate(&tls.ClientHelloInfo{
+				ServerName: name, SupportedVersions: []uint16{tls.VersionTLS13},
+				SignatureSchemes: []tls.SignatureScheme{tls.ECDSAWithP256AndSHA256}, SupportedCurves: []tls.CurveID{tls.X25519},
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+			return c
+		}
+		return get("a.example"), get("b.example")
+	}
+	a1, b1 := certificates(keysOf(stays, first))
+	a2, b2 := certificates(keysOf(stays, second))
+	if a1 != a2 || b1 == b2 || !b2.Leaf.Equal(second.Leaf) {
+		t.Error("what stays is another, or what changes is the same")
+	}
+	stapled := keysOf(stays, second)
+	stapled.Certificates[0].Staple = []byte("good")
+	if a3, b3 := certificates(stapled); a3 == a2 || string(a3.OCSPStaple) != "good" || a2.OCSPStaple != nil || b3 != b2 {
+		t.Error("a staple came to an old certificate, or none to the new")
 	}
 }

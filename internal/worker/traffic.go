@@ -35,6 +35,7 @@ type traffic struct {
 	keeper  *keeper // nil before the first configuration
 	lanes   []*lane
 	current *spec.Spec // in effect; nil before the first
+	maker   tlsterm.Maker
 	tcp     tcp.Open
 	log     *accesslog.Log
 	logged  config.AccessLog // what log was opened for
@@ -59,7 +60,7 @@ func (t *traffic) Apply(s *spec.Spec) error {
 	if _, err := proxy.NewSnapshot(s.Config, nil, nil); err != nil {
 		return err
 	}
-	terminators, err := terminatorsOf(s, s.Keys)
+	terminators, err := t.terminatorsOf(s, s.Keys)
 	if err != nil {
 		return err
 	}
@@ -98,7 +99,7 @@ func (t *traffic) Apply(s *spec.Spec) error {
 
 // Renew implements Traffic.
 func (t *traffic) Renew(keys *spec.Keys) error {
-	terminators, err := terminatorsOf(t.current, keys)
+	terminators, err := t.terminatorsOf(t.current, keys)
 	if err != nil {
 		return err
 	}
@@ -112,8 +113,8 @@ func (t *traffic) Renew(keys *spec.Keys) error {
 }
 
 // terminatorsOf are those of the listeners of s, nil for one without TLS.
-func terminatorsOf(s *spec.Spec, keys *spec.Keys) ([]*tlsterm.Terminator, error) {
-	terminators, err := tlsterm.New(s.Config, keys, "h2", "http/1.1")
+func (t *traffic) terminatorsOf(s *spec.Spec, keys *spec.Keys) ([]*tlsterm.Terminator, error) {
+	terminators, err := t.maker.New(s.Config, keys, "h2", "http/1.1")
 	for len(terminators) < len(s.Listeners) {
 		terminators = append(terminators, nil)
 	}

@@ -55,6 +55,7 @@ type inquiry struct {
 // question at most, and ends with ctx.
 func (s *Stapler) Look(ctx context.Context, now time.Time, certs []keyring.Cert) (staples Staples, changed bool) {
 	before := s.answers(s.known)
+	silent := map[string]bool{} // responders that have not answered during this look
 	known := map[Fingerprint]*inquiry{}
 	for _, c := range certs {
 		if !c.Ask || c.Issuer == nil {
@@ -66,8 +67,14 @@ func (s *Stapler) Look(ctx context.Context, now time.Time, certs []keyring.Cert)
 			one = &inquiry{}
 		}
 		known[name] = one
-		if !now.Before(one.next) && ctx.Err() == nil {
+		responder := c.Leaf.OCSPServer[0]
+		switch {
+		case now.Before(one.next) || ctx.Err() != nil:
+		case silent[responder]: // it shall not cost all others askLimit for each certificate
+			one.next = now.Add(firstPause)
+		default:
 			s.ask(ctx, now, c, one)
+			silent[responder] = one.failed > 0
 		}
 	}
 	s.known = known

@@ -89,3 +89,28 @@ func TestStapler(t *testing.T) {
 		t.Error("asked after the end")
 	}
 }
+
+// A responder that is out of order is asked about one of its certificates at each look, and
+// not about all.
+func TestSilentResponder(t *testing.T) {
+	root := testkit.NewAuthority(t, "root")
+	asked := 0
+	responder := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		asked++
+		w.WriteHeader(http.StatusBadGateway)
+	}))
+	defer responder.Close()
+	var certs []keyring.Cert
+	for range 10 {
+		leaf := root.Issue(testkit.Wish{Names: []string{"a.example"}, Responder: responder.URL}).Leaf
+		certs = append(certs, keyring.Cert{Leaf: leaf, Issuer: root.Cert(), Ask: true})
+	}
+	var s Stapler
+	start := time.Now()
+	for look, want := range []int{1, 1, 2} { // a minute later the next is asked about; the first waits for two
+		at := start.Add(time.Duration(look) * firstPause / 2 * time.Duration(look))
+		if s.Look(t.Context(), at, certs); asked != want {
+			t.Errorf("look %d: asked %d times, want %d", look, asked, want)
+		}
+	}
+}
