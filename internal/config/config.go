@@ -282,7 +282,7 @@ type Admission struct {
 
 // Server is one backend.
 type Server struct {
-	URL    string `yaml:"url" json:"url"`       // http://host:port, https://host:port or http+unix:///path/to.sock
+	URL    string `yaml:"url" json:"url"`       // http://host:port, https://host:port, h2://host:port, http+unix:///path/to.sock, or tcp://host:port for raw TCP only
 	Weight int    `yaml:"weight" json:"weight"` // share of requests, 1 to 1000; 0 takes it out
 	Node   Node   `yaml:"node" json:"node"`     // auto | off | the NUMA node that it runs on
 }

@@ -158,7 +158,7 @@ func (c *Config) derive(r *report) {
 			f.Servers[j].URL = plainURL(f.Servers[j].URL)
 		}
 	}
-	if len(c.Routes) == 0 && len(c.Farms) == 1 {
+	if len(c.Routes) == 0 && len(c.Farms) == 1 && !c.Farms[0].raw() {
 		c.Routes = []Route{{Farm: c.Farms[0].Name}}
 		c.Routes[0].setDefaults()
 	}
@@ -169,7 +169,7 @@ func (c *Config) derive(r *report) {
 // as it is.
 func plainURL(text string) string {
 	u, err := url.Parse(text)
-	if err != nil || !strings.EqualFold(u.Scheme, "http") && !strings.EqualFold(u.Scheme, "https") || u.Host == "" || u.User != nil {
+	if err != nil || !strings.EqualFold(u.Scheme, "http") && !strings.EqualFold(u.Scheme, "https") && !strings.EqualFold(u.Scheme, "tcp") || u.Host == "" || u.User != nil {
 		return text
 	}
 	scheme, rest, _ := strings.Cut(text, "://")

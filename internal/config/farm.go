@@ -169,11 +169,28 @@ func checkURL(text string) *problem {
 		return checkSocketURL(rest)
 	case scheme == "https+unix":
 		return &problem{"TLS is not spoken over a Unix socket", "write " + quote("http+unix://"+rest)}
+	case strings.EqualFold(scheme, "tcp"):
+		return checkRawURL(rest)
 	case !strings.EqualFold(scheme, "http") && !strings.EqualFold(scheme, "https") && !strings.EqualFold(scheme, "h2"):
 		return &problem{"not a scheme that Sluice speaks to servers", form}
 	}
 	return checkAuthority(strings.ToLower(scheme)+"://", rest)
 }
+
+// checkRawURL checks what follows tcp://.
+func checkRawURL(rest string) *problem {
+	if p := checkAuthority("tcp://", rest); p != nil {
+		return p
+	}
+	authority := strings.TrimSuffix(rest, "/")
+	if _, _, hasPort := cutPort(authority); !hasPort {
+		return &problem{"raw TCP has no port by default", "write " + quote("tcp://"+authority+":5432") + " with the server's port"}
+	}
+	return nil
+}
+
+// Raw reports whether the server is of raw TCP only: it gets no requests.
+func (s Server) Raw() bool { return strings.HasPrefix(s.URL, "tcp://") }
 
 func checkSocketURL(path string) *problem {
 	switch {

@@ -8,6 +8,10 @@ import (
 
 // routes checks every route, and that each can be reached.
 func (k *checker) routes() {
+	if len(k.Routes) == 0 && len(k.Farms) == 1 && k.Farms[0].raw() && !k.onlyTCP() {
+		k.add("routes", "", problem{"no farm for requests: the servers of " + k.Farms[0].Name + " are of raw TCP",
+			"write their URLs with http://, or give every listener tcp: {routes: [{farm: " + k.Farms[0].Name + "}]}"})
+	}
 	if len(k.Routes) == 0 && len(k.Farms) > 1 && !k.onlyTCP() {
 		k.add("routes", "", problem{"no route, and several farms to choose from",
 			"write routes: [{farm: " + k.Farms[0].Name + "}] for everything else"})
@@ -21,6 +25,7 @@ func (k *checker) routes() {
 	for i, r := range k.Routes {
 		at := "routes[" + strconv.Itoa(i) + "]"
 		k.target(r.Farm, farms, at+".farm")
+		k.speaks(r.Farm, at+".farm")
 		k.holding(r, at)
 		k.upgrades(r.Upgrades, at+".upgrades")
 		host, path := checkRouteHost(r.Host), checkRoutePath(r.Path)

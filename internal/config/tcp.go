@@ -73,6 +73,18 @@ func checkSNI(name string) *problem {
 	return checkRouteHost(name)
 }
 
+// speaks checks that servers which get requests are not said to be of raw TCP.
+func (k *checker) speaks(farm, at string) {
+	for i := range k.Farms {
+		if f := &k.Farms[i]; f.Name == farm && f.raw() {
+			k.add(at, farm, problem{"its servers are of raw TCP (tcp://) and get no requests", "write their URLs with http://, or route a listener's tcp there"})
+		}
+	}
+}
+
+// raw reports whether a server of the farm is of raw TCP only.
+func (f *Farm) raw() bool { return slices.ContainsFunc(f.Servers, Server.Raw) }
+
 // onlyTCP reports whether no listener takes requests.
 func (k *checker) onlyTCP() bool {
 	for i := range k.Listeners {

@@ -26,7 +26,7 @@ func TestTLSGoesThrough(t *testing.T) {
 		n.store(t, "large", large)
 		servers[name] = n
 	}
-	of := func(name string) string { return strings.Replace(servers[name].url, "https://", "http://", 1) } // only where it is
+	of := func(name string) string { return strings.Replace(servers[name].url, "https://", "tcp://", 1) }
 	s := start(t, fmt.Sprintf("farms:\n  a: {servers: [{url: %q}]}\n  b: {servers: [{url: %q}]}\n", of("a.test"), of("b.test")),
 		"listeners: [{name: raw, address: \"127.0.0.1:0\", tcp: {routes: [{sni: a.test, farm: a}, {sni: \"*.test\", farm: b}]}}]")
 	_, port, _ := net.SplitHostPort(s.address("raw"))
@@ -70,7 +70,7 @@ func echo(t *testing.T) (url string) {
 			}()
 		}
 	}()
-	return "http://" + ln.Addr().String()
+	return "tcp://" + ln.Addr().String()
 }
 
 // A tunnel goes on over a reload that takes its listener away, and has the time of
@@ -78,7 +78,7 @@ func echo(t *testing.T) (url string) {
 func TestTunnelsOverReloadAndDrain(t *testing.T) {
 	t.Parallel()
 	farms := farm(echo(t))
-	s := start(t, farms, "timeouts: {drain: 1m}", "listeners: [{name: web, address: \"127.0.0.1:0\"}, {name: raw, address: \"127.0.0.1:0\", tcp: {routes: [{farm: app}]}}]")
+	s := start(t, farms, "timeouts: {drain: 1m}", "listeners: [{name: raw, address: \"127.0.0.1:0\", tcp: {routes: [{farm: app}]}}]")
 	conn, err := net.Dial("tcp", s.address("raw"))
 	if err != nil {
 		t.Fatal(err)
@@ -94,7 +94,7 @@ func TestTunnelsOverReloadAndDrain(t *testing.T) {
 		}
 	}
 	say("before")
-	s.configure(farms, "timeouts: {drain: 1m}", "listeners: [{name: web, address: \"127.0.0.1:0\"}]")
+	s.configure(farms, "timeouts: {drain: 1m}", "listeners: [{name: other, address: \"127.0.0.2:0\", tcp: {routes: [{farm: app}]}}]")
 	s.reload()
 	if listens(s.address("raw")) {
 		t.Error("the listener that was taken away still listens")
