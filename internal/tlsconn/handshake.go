@@ -29,7 +29,7 @@ func (s *Stream) Handshake() error {
 		return err
 	}
 	s.release()
-	trim(s.tls, 0)
+	s.trim(0)
 	return nil
 }
 

@@ -144,7 +144,7 @@ func both(t *testing.T, version uint16) (server, client *tls.Config) {
 	t.Helper()
 	a := testkit.NewAuthority(t, "test authority")
 	server = &tls.Config{Certificates: []tls.Certificate{certificate(a, "server.test")}, MaxVersion: version}
-	client = &tls.Config{RootCAs: a.Pool(), ServerName: "server.test", MaxVersion: version}
+	client = &tls.Config{RootCAs: a.Pool(), ServerName: "server.test", MaxVersion: version, DynamicRecordSizingDisabled: true}
 	return server, client
 }
 

@@ -37,7 +37,7 @@ func (s *Stream) Watch(job reactor.Job) bool {
 // rest lets go of buffers.
 func (s *Stream) rest() {
 	s.setAside()
-	trim(s.tls, keptBytes)
+	s.trim(keptBytes)
 }
 
 // waker is a Stream whose socket has something while nobody reads.

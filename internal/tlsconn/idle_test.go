@@ -225,6 +225,9 @@ func TestIdleConnectionsAreSmall(t *testing.T) {
 				greet(t, l, streams[i], peer, far)
 				exchange(t, l, streams[i], peer, talk)
 				rest(t, l, streams[i])
+				if streams[i].lent != nil || streams[i].block != nil {
+					t.Error("it rests with a buffer")
+				}
 			}
 			with := heapInUse()
 			on(t, l, func() {

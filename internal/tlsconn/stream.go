@@ -19,11 +19,12 @@ type Stream struct {
 	// Touched by who reads.
 	block   *block // borrowed; its bytes r to w are unread
 	r, w    int
-	aside   []byte // unread, while there is no block
-	given   int    // bytes of the present record that crypto/tls has not taken yet
-	shaking bool   // the handshake is under way: feed may wait
-	filled  bool   // the last read filled its buffer: there may be more plaintext
-	has     bool   // first has been read and not been delivered
+	aside   []byte          // unread, while there is no block
+	given   int             // bytes of the present record that crypto/tls has not taken yet
+	lent    *[rawBytes]byte // crypto/tls's buffer for records, while it is one of ours
+	shaking bool            // the handshake is under way: feed may wait
+	filled  bool            // the last read filled its buffer: there may be more plaintext
+	has     bool            // first has been read and not been delivered
 	first   [1]byte
 	end     error // of all reads, once all that came before was delivered
 
@@ -124,6 +125,9 @@ func (s *Stream) more() error {
 // decrypt has crypto/tls read from the records that are whole. It returns nothing
 // and no error if they had no content; an error ends all reads.
 func (s *Stream) decrypt(p []byte) (int, error) {
+	if !s.filled {
+		s.lend(recordBytes(s.unread()))
+	}
 	n, err := s.tls.Read(p)
 	s.filled = n == len(p)
 	s.release()
@@ -244,12 +248,13 @@ func (s *Stream) bye() {
 	s.stop(net.ErrClosed)
 }
 
-// stop ends reads with err and gives the block back.
+// stop ends reads with err and gives buffers back.
 func (s *Stream) stop(err error) {
 	if !s.waits && s.broken == nil { // else whoever reads is another goroutine, and hears it from sock
 		s.broken = err
 		s.r, s.aside = s.w, nil
 		s.release()
+		s.trim(keptBytes)
 	}
 }
 

@@ -175,6 +175,56 @@ func TestNothingIsReadAfterTheEnd(t *testing.T) {
 	}
 }
 
+// A large record is read into a buffer that is borrowed, also by halves; a handshake that
+// is aborted while it waits within a record leaves crypto/tls its own.
+func TestBorrowedBuffers(t *testing.T) {
+	each(t, func(t *testing.T, version uint16) {
+		l := startLoop(t)
+		s, peer, _ := meet(t, l, version)
+		content := random(16 << 10)
+		for range 3 {
+			if _, err := peer.Write(content); err != nil {
+				t.Fatal(err)
+			}
+			inTask(t, l, func() {
+				got := make([]byte, len(content))
+				if _, err := io.ReadFull(s, got[:5000]); err != nil {
+					t.Error(err)
+				}
+				if s.lent == nil {
+					t.Error("no buffer is borrowed for it")
+				}
+				s.rest() // what is decrypted and not delivered stays
+				if _, err := io.ReadFull(s, got[5000:]); err != nil || !bytes.Equal(got, content) {
+					t.Errorf("what came is not what was sent: %v", err)
+				}
+				if s.rest(); s.lent != nil {
+					t.Error("the buffer has not come back")
+				}
+			})
+		}
+		inTask(t, l, func() { s.Close() })
+	})
+}
+
+func TestAbortWithinAHandshake(t *testing.T) {
+	l := startLoop(t)
+	server, _ := both(t, 0)
+	near, far := tcpPair(t)
+	s := Server(adopt(t, l, near), server)
+	gone := errors.New("gone")
+	shaken := spawn(l, func() {
+		if err := s.Handshake(); !errors.Is(err, gone) {
+			t.Errorf("handshake: %v", err)
+		}
+	})
+	far.Write([]byte{22, 3, 1, 2, 0, 1, 0, 1})
+	eventually(t, l, "it waits for the rest", func() bool { return len(s.aside) == 8 })
+	on(t, l, func() { s.Abort(gone) })
+	await(t, "the handshake ends", shaken)
+	inTask(t, l, func() { s.Close() })
+}
+
 // A reset is no end that the peer could take for the content's.
 func TestReset(t *testing.T) {
 	l := startLoop(t)
