@@ -247,7 +247,9 @@ func (c *conn) lapse() {
 func (c *conn) lapseStreams(now int64) {
 	c.streamsBy = 0
 	for s := range c.all {
-		switch waits := s.idle != nil || s.watch != nil; {
+		switch waits := s.idle != nil || s.watch != nil || s.lingers; {
+		case s.lingers && passed(s.readBy, now):
+			s.cut(NoError, net.ErrClosed)
 		case waits && passed(s.readBy, now):
 			s.rouse(true)
 		case waits:

@@ -139,8 +139,4 @@ var (
 	// ErrUnprocessed means that the server has not looked at the request: it may be
 	// sent again on another connection, whatever it is (RFC 9113 8.7).
 	ErrUnprocessed = errors.New("the server has not processed the request")
-
-	// ErrUnwanted means that the server has answered and wants no more of the
-	// request's content (RFC 9113 8.1).
-	ErrUnwanted = errors.New("the server has answered and wants no more content")
 )

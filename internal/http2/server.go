@@ -244,7 +244,8 @@ func (s *Stream) Request(r *message.Request) {
 // Trailers are those of the request, once Read has returned io.EOF.
 func (s *Stream) Trailers() message.Fields { return s.tail.Fields }
 
-// Close implements net.Conn: it gives up what is not at its end.
+// Close implements net.Conn: it gives up what is not at its end. A request that was
+// answered in full may end in order, for a moment.
 func (s *Stream) Close() error {
 	if s.done {
 		return s.quit(NoError)

@@ -25,6 +25,8 @@ type stream struct {
 
 	listed   bool
 	closed   bool // by its owner
+	lingers  bool // it is closed, and the peer may yet end it in order
+	thrown   int  // bytes of content that came since
 	released bool // to the pool
 	parked   int  // tasks that wait in it
 
@@ -48,7 +50,7 @@ type stream struct {
 	lastBatch     uint32 // of this number
 	done          bool   // END_STREAM has been gathered
 
-	unwanted bool // the server has answered, and wants no more of the request
+	unwanted bool // the server has answered: what else is written goes nowhere
 
 	fault   error // why nothing more comes or goes: reset, or the connection's end
 	failure error // given by Abort
@@ -200,8 +202,11 @@ func (s *stream) over() bool { return s.closed || s.failure != nil || s.fault !=
 // Write implements reactor.Stream. It returns when all of p was gathered to be
 // sent, which the peer's windows may hold up.
 func (s *stream) Write(p []byte) (n int, err error) {
-	if err := s.unwritable(); err != nil {
+	switch err := s.unwritable(); {
+	case err != nil:
 		return 0, err
+	case s.unwanted:
+		return len(p), nil
 	}
 	o := &s.c.out
 	s.pending = p
@@ -209,12 +214,14 @@ func (s *stream) Write(p []byte) (n int, err error) {
 	o.resume(s)
 	o.fill()
 	slowBy := int64(0)
-	for len(s.pending) > 0 && err == nil {
+	for len(s.pending) > 0 && err == nil && !s.unwanted {
 		if err = s.unwritable(); err == nil {
 			s.wait(s.writer, earlier(s.writeBy, s.stallBy), &slowBy)
 		}
 	}
-	n = len(p) - len(s.pending)
+	if n = len(p) - len(s.pending); s.unwanted && err == nil {
+		n = len(p)
+	}
 	s.pending = nil
 	o.remove(s)
 	return n, err
@@ -244,8 +251,6 @@ func (s *stream) unwritable() error {
 		return s.failure
 	case s.fault != nil:
 		return s.fault
-	case s.unwanted:
-		return ErrUnwanted
 	case s.done:
 		return net.ErrClosed
 	case passed(s.writeBy, now), s.stalled(now):
@@ -282,6 +287,10 @@ func (s *stream) moved() {
 
 // arrive takes content.
 func (s *stream) arrive(b []byte) {
+	if s.closed {
+		s.discard(len(b))
+		return
+	}
 	s.queue.put(s.c.pool, b)
 	s.rouse(false)
 }
@@ -345,6 +354,7 @@ func (s *stream) leave() {
 		c.content.s = nil
 	}
 	c.side.left()
+	s.release()
 }
 
 // fail notes that the stream is gone: the peer has reset it, or the connection is
@@ -383,7 +393,8 @@ func (s *stream) End(trailers message.Fields) error {
 	if err := s.unwritable(); err != nil {
 		return err
 	}
-	if o := &s.c.out; len(trailers) == 0 {
+	if o := &s.c.out; s.unwanted {
+	} else if len(trailers) == 0 {
 		o.end(s)
 	} else {
 		from := o.open()
@@ -401,8 +412,10 @@ func (s *stream) close(code Code) error {
 		return net.ErrClosed
 	}
 	s.hangup, s.watch, s.idle, s.slow = nil, nil, nil, nil
-	s.cut(code, net.ErrClosed)
 	s.closed = true
+	if code != NoError || !s.linger() {
+		s.cut(code, net.ErrClosed)
+	}
 	s.self.lost()
 	s.c.credit(s.queue.clear(s.c.pool))
 	s.reader.Set()
@@ -411,9 +424,41 @@ func (s *stream) close(code Code) error {
 	return nil
 }
 
+// mostThrown is the most content that is let through after the answer: enough for
+// an upload that was refused in its first moments.
+const mostThrown = 8 << 20
+
+// linger leaves a stream that has been answered before its content had come to the
+// peer, which may be sending: for some clients a reset spoils the answer, also one
+// that says NO_ERROR (RFC 9113 8.1), and some do not take it before they have sent
+// all. What comes is thrown away; after a moment without any the stream is reset.
+func (s *stream) linger() bool {
+	if !s.listed || s.c.over {
+		return false
+	}
+	s.lingers = true
+	s.lingerOn()
+	return true
+}
+
+func (s *stream) lingerOn() {
+	s.readBy = s.in(s.c.cfg.Parting)
+	s.c.remind(s.readBy)
+}
+
+// discard takes n bytes of content of a stream that lingers.
+func (s *stream) discard(n int) {
+	if s.thrown += n; s.thrown > mostThrown {
+		s.c.credit(n)
+		return
+	}
+	s.credit(n)
+	s.lingerOn()
+}
+
 // release gives the stream back once nobody has it any more.
 func (s *stream) release() {
-	if s.closed && s.parked == 0 && !s.released {
+	if s.closed && s.parked == 0 && !s.listed && !s.released {
 		s.released = true
 		s.self.giveBack()
 	}

@@ -584,8 +584,6 @@ func short(err error) string {
 		return " EOF"
 	case errors.Is(err, ErrUnprocessed):
 		return " unprocessed"
-	case err == ErrUnwanted:
-		return " unwanted"
 	case errors.Is(err, os.ErrDeadlineExceeded):
 		return " timeout"
 	case errors.As(err, &reset):
