@@ -311,9 +311,10 @@ func TestH3Ends(t *testing.T) {
 					t.Errorf("request %d: %v", i, err)
 				}
 			}
-			a := answers[1]
-			if failure != nil && failure.Kind != c.kind || a.Status != c.status || a.Reopened != c.reopened || p.count() != c.opened {
-				t.Errorf("%v, status %d, reopened %v, %d connections", failure, a.Status, a.Reopened, p.count())
+			a, opened := answers[1], p.count()
+			races := c.name == "goaway, then the answer" // two streams: the third request may be out before the client has read of it
+			if failure != nil && failure.Kind != c.kind || a.Status != c.status || a.Reopened != c.reopened || opened != c.opened && !(races && opened == 1) {
+				t.Errorf("%v, status %d, reopened %v, %d connections", failure, a.Status, a.Reopened, opened)
 			}
 			cl.Close()
 			if open := opts.Open.Now(); open != 0 {
