@@ -24,7 +24,6 @@ const keysLook = 2 * time.Second
 type keys struct {
 	tickets keyring.Tickets
 	renewAt time.Time // the next key of session tickets; zero: nobody needs one
-	fresh   *reread   // came during a reload, and waits for its end
 	staples authority.Staples
 
 	serial     uint64 // of the keys given out last
@@ -180,25 +179,22 @@ func (s *Supervisor) renew(r reread) {
 		slog.Error("certificates have changed and cannot be used; the old ones are", "error", r.err)
 		return
 	}
-	s.keys.fresh = &r
+	if r.edition.generation != s.current.generation {
+		return // its files are of no use now; those of the next are looked at
+	}
+	next := *s.current
+	next.ring = r.ring
+	s.current = &next
+	s.keys.renewed++
+	slog.Info("certificates were read again", "certificates", len(r.ring.Certs))
 	s.refresh()
 }
 
-// refresh gives the workers the keys that are in force now: of files that were read
-// again, and of session tickets, whose time may be over. While a reload is under way it
-// does nothing; the end of that calls it.
+// refresh gives the workers the keys that are in force now: files were read again, a key of
+// session tickets has had its time, an authority has said something. Those that have the
+// next configuration already get its keys when it is in force.
 func (s *Supervisor) refresh() {
-	if s.change != nil {
-		s.keys.renewAt = time.Time{}
-		return
-	}
 	next := *s.current
-	if fresh := s.keys.fresh; fresh != nil && fresh.edition.generation == s.current.generation {
-		next.ring = fresh.ring
-		s.keys.renewed++
-		slog.Info("certificates were read again", "certificates", len(fresh.ring.Certs))
-	}
-	s.keys.fresh = nil
 	last := s.current
 	s.compose(&next)
 	s.current = &next

@@ -342,3 +342,37 @@ func TestProofsAreShown(t *testing.T) {
 		st.forget()
 	})
 }
+
+// A proof that is wanted while a reload is under way is shown after it.
+func TestProofDuringReload(t *testing.T) {
+	files := newShop(t)
+	files.put("a")
+	play(t, 1, func(st *stage) {
+		st.renewConfig(files.config("a"))
+		keys := keep(st)
+		st.run()
+		normal := st.answer
+		st.answer = func(w, life int, m *spec.Message) string {
+			if normal(w, life, m); m != nil && m.Kind == spec.KindSpec && m.Spec.Generation == 2 {
+				return "hang"
+			}
+			return ""
+		}
+		outcome, shown := make(chan error, 1), make(chan error, 1)
+		go func() { outcome <- st.s.Reload() }()
+		st.after(time.Second)
+		ctx, cancel := context.WithTimeout(context.Background(), time.Hour)
+		defer cancel()
+		go func() { shown <- st.s.show(ctx, "a.example", spec.Certificate{}) }()
+		st.after(time.Second)
+		m := st.s.members[0]
+		st.s.deliver(heard{m, m.process, &spec.Message{Kind: spec.KindReady, Generation: 2}})
+		if err := <-outcome; err != nil {
+			st.Fatal(err)
+		}
+		if err := <-shown; err != nil || len(keys(0).Challenges) != 1 {
+			st.Errorf("%v, %d challenges", err, len(keys(0).Challenges))
+		}
+		st.forget()
+	})
+}

@@ -58,6 +58,9 @@ type Watcher struct {
 func (w *Watcher) Changed(ring *Ring) bool {
 	now := ring.look()
 	settled := w.of == ring && maps.Equal(now, w.last)
+	if w.of != ring {
+		w.tried = nil // what was tried was for another, which may have been given up since
+	}
 	w.of, w.last = ring, now
 	if maps.Equal(now, ring.files) || !settled || maps.Equal(now, w.tried) {
 		return false

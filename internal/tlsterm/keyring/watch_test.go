@@ -79,4 +79,9 @@ func TestWatcher(t *testing.T) {
 	write("b.key", third.Key, 6*time.Hour)
 	look("it is back", false)
 	look("for a while", true)
+	// A ring that takes the place of the one that was looked at, and was read before.
+	again := *ring
+	ring = &again
+	look("another ring, as old", false)
+	look("is looked at like the first", true)
 }
