@@ -17,6 +17,7 @@
 //	reload_test.go    configurations come and go under load
 //	process_test.go   processes die, drain and run out of descriptors
 //	h2spec_test.go    HTTP/2 as h2spec has it
+//	abuse_test.go     HTTP/2 that is meant to do harm
 //	mixed_test.go     clients of all protocols on one port
 //	downgrade_test.go requests of HTTP/2 that would be others as HTTP/1.1
 //	crowd_test.go     thousands of slow clients

@@ -319,12 +319,15 @@ func (f *framer) end(stream uint32, fields ...string) {
 	f.send(lastHead(stream), fields...)
 }
 
-// abuses is how often a class of abuse of HTTP/2 was counted.
-func (s *sluice) abuses(class string) (n int) {
+// abuses is how often classes of abuse of HTTP/2, a word or more, were counted.
+func (s *sluice) abuses(classes string) (n int) {
 	s.t.Helper()
-	for name, value := range s.metrics() {
-		if strings.HasPrefix(name, "sluice_http2_abuses_total{") && strings.Contains(name, `class="`+class+`"`) {
-			n += int(value)
+	m := s.metrics()
+	for _, class := range strings.Fields(classes) {
+		for name, value := range m {
+			if strings.HasPrefix(name, "sluice_http2_abuses_total{") && strings.Contains(name, `class="`+class+`"`) {
+				n += int(value)
+			}
 		}
 	}
 	return n

@@ -31,6 +31,7 @@ func webSocketEcho(p *testkit.Peer) {
 type framer struct {
 	*http2.Framer
 	t     *testing.T
+	wire  io.Writer
 	block bytes.Buffer
 	write *hpack.Encoder
 }
@@ -48,7 +49,7 @@ func frameOn(t *testing.T, conn net.Conn) *framer {
 	t.Cleanup(func() { conn.Close() })
 	conn.SetDeadline(time.Now().Add(testkit.Patience))
 	io.WriteString(conn, http2.ClientPreface)
-	f := &framer{Framer: http2.NewFramer(conn, conn), t: t}
+	f := &framer{Framer: http2.NewFramer(conn, conn), t: t, wire: conn}
 	f.ReadMetaHeaders = hpack.NewDecoder(4096, nil)
 	f.write = hpack.NewEncoder(&f.block)
 	f.WriteSettings()

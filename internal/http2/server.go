@@ -169,7 +169,7 @@ func (c *Conn) accept(s *Stream, h frameHead, block []byte) (f *Fault, status in
 	case c.onSelf:
 		return errSelf, 0
 	case c.open >= c.cfg.Streams, c.live >= 2*c.cfg.Streams:
-		return c.crowded(h), 0
+		return c.crowded(), 0
 	case long:
 		return nil, 431
 	}
@@ -190,13 +190,17 @@ func (c *Conn) accept(s *Stream, h frameHead, block []byte) (f *Fault, status in
 }
 
 // crowded refuses a stream above the limit: no fault of a client that may not know
-// of it yet.
-func (c *Conn) crowded(h frameHead) *Fault {
+// of it yet, nor of one that has reset streams whose owners have not closed them.
+func (c *Conn) crowded() *Fault {
 	c.cfg.Count(RefusedStreams)
-	if c.settleBy == 0 {
+	class := MadeYouReset
+	if c.open < c.cfg.Streams {
+		class = RapidReset
+	} else if c.settleBy == 0 {
 		return errStreams
 	}
 	if !c.calm.resets.spend(1, mostResets, c.exec.Now(), resetPause) {
+		c.cfg.Count(class)
 		return errCalm
 	}
 	c.calm.faults.earn(1)
