@@ -269,3 +269,44 @@ func TestSpliceIsHeldBack(t *testing.T) {
 		t.Errorf("%d bytes arrived, %v; want %d, the same", len(got), err, size)
 	}
 }
+
+// A piece is what the source has now: nothing, some, or its end. Neither that nor a
+// target that takes nothing holds a pipe.
+func TestSplicePiece(t *testing.T) {
+	l := startLoop(t, Options{})
+	from, sender := tcpConn(t, l)
+	to, receiver := tcpConn(t, l)
+	move := func(most int) (n int, fault *Conn, err error) {
+		inTask(t, l, func() { n, fault, err = to.SplicePiece(from, most) })
+		return n, fault, err
+	}
+	if n, _, err := move(100); n != 0 || err != nil {
+		t.Errorf("of a silent source %d bytes, %v", n, err)
+	}
+	say := "some bytes, and more"
+	io.WriteString(sender, say)
+	eventually(t, l, "they have come", func() bool { return unread(from.fd) == len(say) })
+	for _, want := range []int{10, len(say) - 10, 0} {
+		if n, fault, err := move(max(want, 10)); n != want || fault != nil || err != nil {
+			t.Errorf("%d bytes, %v, want %d", n, err, want)
+		}
+	}
+	got := make([]byte, len(say))
+	if _, err := io.ReadFull(receiver, got); err != nil || string(got) != say {
+		t.Errorf("%q arrived, %v", got, err)
+	}
+	sender.CloseWrite()
+	eventually(t, l, "the end has come", func() bool { return from.Ended() })
+	if n, fault, err := move(10); n != 0 || fault != from || err != io.EOF {
+		t.Errorf("at the end %d bytes, %v", n, err)
+	}
+	on(t, l, func() {
+		if l.lent != 0 || len(l.pipes) != 1 {
+			t.Errorf("%d pipes are lent, %d kept", l.lent, len(l.pipes))
+		}
+		to.Close()
+	})
+	if _, fault, err := move(10); fault != to || err != net.ErrClosed {
+		t.Errorf("into a closed one: %v", err)
+	}
+}

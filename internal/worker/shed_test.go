@@ -256,3 +256,17 @@ func TestShedLatency(t *testing.T) {
 		t.Error("nobody is counted as turned away")
 	}
 }
+
+// Who would not understand an answer of HTTP gets none.
+func TestShedWithoutHTTP(t *testing.T) {
+	secure, _ := newTLSHouse(t, nil, tells(t, "a").URL)
+	for _, h := range []*house{secure, newRawHouse(t, toApp, nil, echoes(t, "a", nil, false).url)} {
+		h.allow(config.Overload{Memory: 10})
+		conn := dialTCP(t, h.at[0])
+		io.WriteString(conn, "hello")
+		ends(t, conn)
+		if n := h.figures().Shed[segment.ShedMemory].Load(); n != 1 {
+			t.Errorf("%d connections are counted as turned away", n)
+		}
+	}
+}
