@@ -84,7 +84,7 @@ func TestSections(t *testing.T) {
 // golang.org/x/net can parse, and the other way round, flags and padding aside.
 func TestCheckAgainstXNet(t *testing.T) {
 	random := rand.New(rand.NewPCG(7, 8))
-	for range 50_000 {
+	for range 20_000 {
 		k := kind(random.IntN(10))
 		if k == framePush || k == frameContinuation {
 			continue // faults of order, and of a role
@@ -105,7 +105,7 @@ func TestCheckAgainstXNet(t *testing.T) {
 // TestRecent holds the memory of streams against a map.
 func TestRecent(t *testing.T) {
 	random := rand.New(rand.NewPCG(9, 10))
-	for range 200 {
+	for range 40 {
 		var table streams
 		used, cut := map[uint32]bool{}, map[uint32]bool{}
 		id := uint32(random.IntN(5))*2 + 1
@@ -162,7 +162,7 @@ func TestQueue(t *testing.T) {
 	var q queue
 	var naive bytes.Buffer
 	next := uint32(0)
-	for range 20_000 {
+	for range 5_000 {
 		if random.IntN(2) == 0 && naive.Len() < 1<<16 {
 			b := make([]byte, random.IntN(3*blockBytes)+4)
 			for i := 0; i+4 <= len(b); i += 4 {

@@ -25,7 +25,7 @@ import (
 )
 
 // patience ends tests that would otherwise hang; none takes so long.
-const patience = 60 * time.Second
+const patience = 120 * time.Second
 
 // site serves connections of a loop: each request is answered by a task of its own.
 type site struct {
@@ -167,10 +167,10 @@ func TestClientOfXNet(t *testing.T) {
 	st := newSite(t, cfg)
 	client := st.client()
 	var group sync.WaitGroup
-	for worker := range 20 {
+	for worker := range 12 {
 		group.Go(func() {
 			random := rand.New(rand.NewPCG(1, uint64(worker)))
-			for i := range 30 {
+			for i := range 15 {
 				if err := oneRequest(client, random, worker*1000+i); err != nil {
 					t.Errorf("worker %d, request %d: %v", worker, i, err)
 					return
@@ -285,7 +285,7 @@ func TestServerOfXNet(t *testing.T) {
 	st := newSite(t, playConfig(nil))
 	cfg := playConfig(func(c Class) { t.Errorf("counted as abuse: %v", c) })
 	cfg.Streams = 50
-	done := make(chan string, 40)
+	done := make(chan string, 20)
 	var link *Link // loop only
 	defer func() { st.on(func() { link.Close() }) }()
 	st.loop.Submit(func() {
@@ -297,12 +297,12 @@ func TestServerOfXNet(t *testing.T) {
 				return
 			}
 			link = client.Connect(conn, &mirror{})
-			for worker := range 40 {
+			for worker := range 20 {
 				st.loop.Go(job(func() { done <- callMany(st.loop, link, uint64(worker)) }))
 			}
 		}))
 	})
-	for range 40 {
+	for range 20 {
 		select {
 		case fault := <-done:
 			if fault != "" {
@@ -330,7 +330,7 @@ func sendBack(w http.ResponseWriter, r *http.Request) {
 // callMany makes calls one after another; it returns what went wrong.
 func callMany(l *reactor.Loop, link *Link, seed uint64) string {
 	random := rand.New(rand.NewPCG(3, seed))
-	for i := range 20 {
+	for i := range 10 {
 		k, err := link.Call()
 		if err != nil {
 			return fmt.Sprintf("call %d: %v", i, err)

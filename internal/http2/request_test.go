@@ -197,7 +197,7 @@ func TestNeverMoreLenientThanHTTP1(t *testing.T) {
 	random := rand.New(rand.NewPCG(5, 6))
 	lim := http1.Limits{Head: 1 << 16, Line: 1 << 12, Fields: 100}
 	accepted := 0
-	for range 300_000 {
+	for range 100_000 {
 		fs := hostile(random)
 		var r, back message.Request
 		end := random.IntN(2) == 0
@@ -219,7 +219,7 @@ func TestNeverMoreLenientThanHTTP1(t *testing.T) {
 			t.Fatalf("has another body there:\n%q", head)
 		}
 	}
-	if accepted < 10_000 {
+	if accepted < 4_000 {
 		t.Errorf("only %d were accepted: this tries little", accepted)
 	}
 }
