@@ -6,13 +6,20 @@ import (
 	"crypto/sha256"
 	"crypto/tls"
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"net/http/httptest"
+	"os"
 	"strings"
+	"sync"
+	"sync/atomic"
+	"syscall"
 	"testing"
 
+	"github.com/quic-go/quic-go"
 	"github.com/quic-go/quic-go/http3"
 
 	"sluice/internal/testkit"
@@ -22,7 +29,8 @@ import (
 // and what its clients trust.
 type quick struct {
 	*secured
-	trust *tls.Config
+	trust       *tls.Config
+	certificate string // file, with its key
 }
 
 // startHTTP3 starts one; keys are further keys of the listener.
@@ -31,9 +39,10 @@ func startHTTP3(t testing.TB, keys string, sections ...string) *quick {
 	dir := shortDir(t)
 	a := testkit.NewAuthority(t, "test authority")
 	cert := a.Issue(testkit.Wish{Names: []string{"localhost", "127.0.0.1"}})
-	listeners := fmt.Sprintf("listeners:\n  - {name: tls, address: \"127.0.0.1:0\", protocols: [http1, http2, http3], tls: {certificates: [{cert: %q}]}%s}",
-		testkit.WriteFile(t, dir, "both.pem", cert.Both()), keys)
-	q := &quick{secured: &secured{authority: testkit.WriteFile(t, dir, "ca.pem", a.PEM())}, trust: &tls.Config{RootCAs: a.Pool()}}
+	q := &quick{certificate: testkit.WriteFile(t, dir, "both.pem", cert.Both())}
+	listeners := fmt.Sprintf("listeners:\n  - {name: tls, address: \"127.0.0.1:0\", protocols: [http1, http2, http3], tls: {certificates: [{cert: %q}]}%s}", q.certificate, keys)
+	q.secured = &secured{authority: testkit.WriteFile(t, dir, "ca.pem", a.PEM())}
+	q.trust = &tls.Config{RootCAs: a.Pool()}
 	q.sluice = start(t, append(sections, listeners)...)
 	return q
 }
@@ -63,6 +72,7 @@ func site(t testing.TB) string {
 		w.Header().Set("Check", "done")
 	})
 	mux.HandleFunc("GET /seen", func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Seen-Placement", r.Header.Get("X-Sluice-Placement"))
 		fmt.Fprintf(w, "%s %s %s %s %s", r.Method, r.Host, r.Header.Get("X-Forwarded-Proto"), r.Header.Get("Via"), strings.Join(r.Header["Cookie"], "|"))
 	})
 	s := httptest.NewServer(mux)
@@ -155,5 +165,298 @@ func TestAltSvc(t *testing.T) {
 		if want := `h3=":` + port + `"; ma=3600`; said != want {
 			t.Errorf("%s: Alt-Svc is %q, want %q", version, said, want)
 		}
+	}
+}
+
+// twoWorkers is a Sluice of two workers whose answers tell who has served them.
+func twoWorkers(t testing.TB) *quick {
+	return startHTTP3(t, "", farm(site(t)), "workers: {per: 2, loops: 1}", "forward: {placement: true}")
+}
+
+// line is one connection of HTTP/3, which is told to move.
+type line struct {
+	t    testing.TB
+	quic *quic.Conn
+	http *http3.ClientConn
+	url  string
+}
+
+// connect opens one.
+func (q *quick) connect() *line {
+	q.t.Helper()
+	ctx, stop := context.WithTimeout(context.Background(), testkit.Patience)
+	defer stop()
+	trust := q.trust.Clone()
+	trust.NextProtos, trust.ServerName = []string{"h3"}, "localhost"
+	to, err := net.ResolveUDPAddr("udp4", q.address("tls"))
+	if err != nil {
+		q.t.Fatal(err)
+	}
+	c, err := newPort(q.t).Dial(ctx, to, trust, &quic.Config{})
+	if err != nil {
+		q.t.Fatal(err)
+	}
+	q.t.Cleanup(func() { c.CloseWithError(0x100, "") })
+	return &line{t: q.t, quic: c, http: new(http3.Transport).NewClientConn(c), url: q.secure("/seen")}
+}
+
+// newPort is a port of a client, with connection IDs of its own.
+func newPort(t testing.TB) *quic.Transport {
+	t.Helper()
+	socket, err := net.ListenUDP("udp4", &net.UDPAddr{IP: net.IPv4(127, 0, 0, 1)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	transport := &quic.Transport{Conn: socket}
+	t.Cleanup(func() {
+		transport.Close()
+		socket.Close()
+	})
+	return transport
+}
+
+// move has the connection go on from another port.
+func (l *line) move() {
+	l.t.Helper()
+	path, err := l.quic.AddPath(newPort(l.t))
+	if err != nil {
+		l.t.Fatal(err)
+	}
+	ctx, stop := context.WithTimeout(context.Background(), testkit.Patience)
+	defer stop()
+	if err := path.Probe(ctx); err != nil {
+		l.t.Fatal(err)
+	}
+	if err := path.Switch(); err != nil {
+		l.t.Fatal(err)
+	}
+}
+
+// try asks, and tells which worker has answered.
+func (l *line) try() (worker string, err error) {
+	ctx, stop := context.WithTimeout(context.Background(), testkit.Patience)
+	defer stop()
+	answer, err := l.http.RoundTrip(newRequest(l.t, "GET", l.url, nil).WithContext(ctx))
+	if err != nil {
+		return "", err
+	}
+	defer answer.Body.Close()
+	_, err = io.Copy(io.Discard, answer.Body)
+	if answer.StatusCode != 200 {
+		return "", errors.New(answer.Status)
+	}
+	_, rest, _ := strings.Cut(answer.Header.Get("Seen-Placement"), "worker=")
+	worker, _, _ = strings.Cut(rest, " ")
+	return worker, err
+}
+
+// ask is try that succeeds.
+func (l *line) ask() string {
+	l.t.Helper()
+	worker, err := l.try()
+	if err != nil {
+		l.t.Fatal(err)
+	}
+	return worker
+}
+
+// Connections are spread over the workers, and the packets of each come to its own,
+// also when the client's address changes.
+func TestHTTP3Workers(t *testing.T) {
+	t.Parallel()
+	q := twoWorkers(t)
+	seen := map[string]int{}
+	for range 24 { // all on one side by chance: once in 2^23
+		l := q.connect()
+		first := l.ask()
+		seen[first]++
+		l.move()
+		if now := l.ask(); now != first {
+			t.Errorf("a connection of worker %q is served by %q after it has moved", first, now)
+		}
+	}
+	if len(seen) != 2 {
+		t.Errorf("all connections are served by one worker: %v", seen)
+	}
+}
+
+// When a worker dies its clients soon learn that their connections are gone, from its
+// successor. Those of others notice nothing.
+func TestHTTP3KilledWorker(t *testing.T) {
+	t.Parallel()
+	q := twoWorkers(t)
+	lines := map[string][]*line{}
+	for len(lines) < 2 {
+		l := q.connect()
+		worker := l.ask()
+		lines[worker] = append(lines[worker], l)
+	}
+	pid := q.workers()[0]
+	if err := syscall.Kill(pid, syscall.SIGKILL); err != nil {
+		t.Fatal(err)
+	}
+	testkit.Eventually(t, "another worker serves", func() bool {
+		w := q.status().Workers[0]
+		return w.State == "serving" && w.PID != pid
+	})
+	var reset *quic.StatelessResetError
+	if _, err := lines["0"][0].try(); !errors.As(err, &reset) {
+		t.Errorf("a connection of the worker that died: %v, want a stateless reset", err)
+	}
+	if worker := lines["1"][0].ask(); worker != "1" {
+		t.Errorf("a connection of the other worker is served by worker %q", worker)
+	}
+	again := map[string]bool{}
+	testkit.Eventually(t, "both workers serve new connections", func() bool {
+		again[q.connect().ask()] = true
+		return len(again) == 2
+	})
+}
+
+// A reload keeps connections, and gives new ones the certificate that there is now. A
+// listener that no longer speaks HTTP/3 lets the requests end that it has.
+func TestHTTP3Reload(t *testing.T) {
+	t.Parallel()
+	q := startHTTP3(t, "", farm(site(t)))
+	old := q.connect()
+	old.ask()
+	renewed := testkit.NewAuthority(t, "another authority")
+	cert := renewed.Issue(testkit.Wish{Names: []string{"localhost"}})
+	if err := os.WriteFile(q.certificate, cert.Both(), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	q.reload()
+	old.ask()
+	before := q.trust
+	q.trust = &tls.Config{RootCAs: renewed.Pool()}
+	q.connect().ask()
+	old.ask()
+	if n := q.metrics()[`sluice_http3_connections_total{node="0",worker="0"}`]; n != 2 {
+		t.Errorf("%v connections, want the first and the one after the reload", n)
+	}
+	q.trust = before
+	text, err := os.ReadFile(q.file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(q.file, bytes.Replace(text, []byte(", http3]"), []byte("]"), 1), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	q.reload()
+	testkit.Eventually(t, "connections end where HTTP/3 is no longer spoken", func() bool { return old.quic.Context().Err() != nil })
+	var closed *quic.ApplicationError
+	if err := context.Cause(old.quic.Context()); !errors.As(err, &closed) || closed.ErrorCode != 0x100 {
+		t.Errorf("the connection's end: %v, want H3_NO_ERROR", err)
+	}
+}
+
+// SIGTERM: requests that are under way come to their end.
+func TestHTTP3Drain(t *testing.T) {
+	t.Parallel()
+	answer := make(chan struct{})
+	b := testkit.Serve(t, func(p *testkit.Peer) {
+		for {
+			p.Request()
+			<-answer
+			p.Send(ok)
+		}
+	})
+	q := startHTTP3(t, "", farm(b.URL()))
+	busy := q.connect()
+	result := make(chan error, 1)
+	go func() {
+		_, err := busy.try()
+		result <- err
+	}()
+	testkit.Eventually(t, "the request has reached the server", func() bool { return len(b.Heard()) == 1 })
+	q.Signal(syscall.SIGTERM)
+	testkit.Eventually(t, "nobody can connect", func() bool { return !listens(q.address("tls")) })
+	close(answer)
+	if err := <-result; err != nil {
+		t.Error(err)
+	}
+	if code := q.ExitCode(); code != 0 {
+		t.Errorf("exit code %d", code)
+	}
+	q.AwaitAllGone()
+}
+
+// Clients that ask without a pause lose nothing to a drain: every request that has
+// reached the server has its answer.
+func TestHTTP3DrainUnderLoad(t *testing.T) {
+	t.Parallel()
+	var reached atomic.Int64
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		reached.Add(1)
+		io.WriteString(w, "done")
+	}))
+	t.Cleanup(s.Close)
+	q := startHTTP3(t, "", farm(s.URL))
+	var answered atomic.Int64
+	var clients sync.WaitGroup
+	for range 4 {
+		l := q.connect()
+		for range 4 {
+			clients.Go(func() {
+				for {
+					if _, err := l.try(); err != nil {
+						return
+					}
+					answered.Add(1)
+				}
+			})
+		}
+	}
+	testkit.Eventually(t, "the load is on", func() bool { return answered.Load() > 500 })
+	q.Signal(syscall.SIGTERM)
+	clients.Wait()
+	if code := q.ExitCode(); code != 0 {
+		t.Errorf("exit code %d", code)
+	}
+	if reached.Load() != answered.Load() {
+		t.Errorf("%d requests have reached the server, and %d answers their clients", reached.Load(), answered.Load())
+	}
+}
+
+// Who gives a request up ends it at the server as well; uploads that are cut off are
+// not taken for whole.
+func TestHTTP3Reset(t *testing.T) {
+	t.Parallel()
+	b := testkit.Serve(t, silent)
+	q := startHTTP3(t, "", farm(b.URL()))
+	ctx, giveUp := context.WithCancel(context.Background())
+	failed := make(chan error, 1)
+	go func() {
+		_, err := q.client().Do(newRequest(t, "GET", q.secure("/"), nil).WithContext(ctx))
+		failed <- err
+	}()
+	testkit.Eventually(t, "the request has reached the server", func() bool { return len(b.Heard()) == 1 })
+	giveUp()
+	if err := <-failed; err == nil {
+		t.Error("an answer came")
+	}
+	testkit.Eventually(t, "the server's connection ends", func() bool { return b.Open() == 0 })
+	testkit.Eventually(t, "the reset is counted", func() bool {
+		return q.metrics()[`sluice_http3_events_total{class="reset_request",node="0",worker="0"}`] == 1
+	})
+	var ends atomic.Int64
+	whole := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if _, err := io.Copy(io.Discard, r.Body); err == nil {
+			ends.Add(1)
+		}
+	}))
+	t.Cleanup(whole.Close)
+	q = startHTTP3(t, "", farm(whole.URL))
+	read, write := io.Pipe()
+	go func() {
+		write.Write(make([]byte, 100_000))
+		write.CloseWithError(errors.New("cut off"))
+	}()
+	if answer, err := q.client().Do(newRequest(t, "POST", q.secure("/"), read)); err == nil {
+		t.Errorf("%s for a request that was cut off", answer.Status)
+	}
+	query(t, q.client(), newRequest(t, "POST", q.secure("/"), strings.NewReader("whole")))
+	if ends.Load() != 1 {
+		t.Errorf("the server has taken %d requests for whole, want the last", ends.Load())
 	}
 }

@@ -46,6 +46,8 @@ func (x *exchange) prepareBody() bool {
 type upload struct {
 	x       *exchange
 	conn    reactor.Stream // to the server
+	out     outlet         // the same, framed: the exchange may have let go of it before the task begins
+	stats   *segment.ServerStats
 	buf     *buffer
 	done    reactor.Signal
 	started bool  // for this exchange: what came first is no longer all of the body
@@ -59,7 +61,7 @@ type upload struct {
 func (u *upload) start() {
 	x := u.x
 	u.started, u.running, u.stopped, u.waited, u.failure = true, true, false, x.spent, none
-	u.conn = x.conn
+	u.conn, u.out, u.stats = x.conn, x.toServer(), x.p.pool.Stats(x.server.State)
 	u.buf = x.p.buffers.getLarge()
 	u.buf.w += copy(u.buf.room(), x.in.unread())
 	x.in.r = x.in.w
@@ -87,8 +89,6 @@ func (u *upload) Run() {
 // move sends content until the body's end.
 func (u *upload) move() Failure {
 	x := u.x
-	out := x.toServer()
-	stats := x.p.pool.Stats(x.server.State)
 	for {
 		content, err := u.buf.gather(&x.body)
 		if err != nil {
@@ -96,8 +96,8 @@ func (u *upload) move() Failure {
 		}
 		last := x.body.Done()
 		if len(content) > 0 || last {
-			n, err := out.put(nil, u.buf, content, last, x.requestTrailers())
-			stats.BytesOut.Add(uint64(n))
+			n, err := u.out.put(nil, u.buf, content, last, x.requestTrailers())
+			u.stats.BytesOut.Add(uint64(n))
 			if err != nil {
 				return ofServer(err, SendingRequest)
 			}
