@@ -53,7 +53,7 @@ func (k *Call) Send(r *message.Request, last bool) error {
 		return err
 	}
 	l := k.Link()
-	if !k.reserved || l.parting != staying {
+	if !k.reserved || l.over || l.parting != staying {
 		return ErrUnprocessed
 	}
 	k.reserved = false

@@ -50,9 +50,15 @@ func (cl *Client) Connect(wire reactor.Stream, owner LinkOwner) *Link {
 	return l
 }
 
+// Settled reports whether the server's SETTINGS have come.
+func (l *Link) Settled() bool { return l.settled }
+
+// Leaving reports whether no more calls may be made, for ever.
+func (l *Link) Leaving() bool { return l.over || l.parting != staying || l.last > streamBits-2 }
+
 // Room is how many more calls may be made.
 func (l *Link) Room() int {
-	if l.over || l.parting != staying || l.last > streamBits-2 {
+	if l.Leaving() {
 		return 0
 	}
 	most := min(uint32(l.cfg.Streams), l.peer.streams)

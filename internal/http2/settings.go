@@ -31,6 +31,7 @@ func (c *conn) settingsFrame(h frameHead, payload []byte) *Fault {
 		}
 	}
 	c.settled = true
+	c.side.left()
 	return c.reply(appendSettingsAck(c.out.make()))
 }
 

@@ -1,10 +1,12 @@
 package proxy
 
 import (
+	"errors"
 	"time"
 
 	"sluice/internal/admission"
 	"sluice/internal/http1"
+	"sluice/internal/http2"
 	"sluice/internal/message"
 	"sluice/internal/reactor"
 	"sluice/internal/segment"
@@ -253,8 +255,11 @@ func (x *exchange) again() bool {
 		return false
 	}
 	how := x.outcome()
-	if !f.Again && x.how != upstream.New && !x.fresh {
-		x.fresh = true // a kept connection that the server was just closing: not the server's failure
+	turnedDown := errors.Is(f.Err, http2.ErrUnprocessed)
+	if (turnedDown || !f.Again && x.how != upstream.New) && !x.fresh {
+		// A kept connection that the server was just closing, or one of HTTP/2 that has
+		// carried as many requests as the server likes: not the server's failure.
+		x.fresh = true
 	} else {
 		x.fresh = false
 		x.release(how)

@@ -40,6 +40,8 @@ type State struct {
 	nodes   []int         // of this worker
 	farm    string
 
+	protocol string // what the farm says of it
+
 	security atomic.Pointer[security] // nil: it is spoken to without TLS
 	sessions sessions
 	trouble  told
@@ -199,12 +201,13 @@ func (s *Servers) Apply(cfg *config.Config, slot func(farm, url string) int) (fa
 }
 
 // state is the server's State, a new one if the slot was another's, or if what its
-// certificate must be has changed: connections to the old one prove nothing.
+// certificate must be has changed, or what is spoken: connections to the old one are of
+// no use.
 func (s *Servers) state(slot int, f *config.Farm, sc config.Server) *State {
 	if st := s.states[slot]; st != nil && st.URL == sc.URL && st.meets(f) {
 		return st
 	}
-	st := &State{Slot: slot, URL: sc.URL, farm: f.Name}
+	st := &State{Slot: slot, URL: sc.URL, farm: f.Name, protocol: f.Protocol}
 	st.trouble.to = s.trouble
 	if s.homes != nil {
 		st.Settle(s.nodes, s.homes(slot))
@@ -221,7 +224,7 @@ func (s *State) speaksHTTP2(f *Farm) bool {
 // meets reports whether the connections to a server are what farm f wants.
 func (s *State) meets(f *config.Farm) bool {
 	how := s.security.Load()
-	return how == nil || how.wish.Equal(f.TLS)
+	return s.protocol == f.Protocol && (how == nil || how.wish.Equal(f.TLS))
 }
 
 // authority is what Host says when it names the server itself.

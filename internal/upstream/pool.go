@@ -65,9 +65,9 @@ type place struct {
 	idle    []*Conn // the last one used is the first one taken: it is warm, and the rest can age
 	waiters []*waiter
 
-	links   []*link   // that take requests
-	opening bool      // one more is being opened
-	queued  []*waiter // for room on one
+	links   []*link   // that carry many requests
+	opening *State    // one more is being opened to it
+	queued  []*waiter // in line for room on one
 }
 
 // NewPool makes the pool of one loop. stats gives a server's block in the
@@ -173,7 +173,9 @@ func (p *Pool) carriesMany(s *Server, c *Conn) (bool, error) {
 	case must || agreed == "h2":
 		return true, nil
 	}
-	s.shares.Store(false)
+	if s.shares.Swap(false) {
+		p.leaveLinks(s.State) // they count among those allowed, and no request would use them
+	}
 	return false, nil
 }
 
@@ -326,7 +328,12 @@ func (p *Pool) Retire(s *State) {
 	for c := at.pop(s); c != nil; c = at.pop(s) {
 		p.Discard(c)
 	}
-	for _, l := range slices.Clone(at.links) {
+	p.leaveLinks(s)
+}
+
+// leaveLinks ends the connections to s that carry many requests, once these are over.
+func (p *Pool) leaveLinks(s *State) {
+	for _, l := range slices.Clone(p.at(s).links) {
 		if l.server == s {
 			l.Leave()
 		}

@@ -43,6 +43,11 @@ type waiter struct {
 	conn   *Conn
 	how    How
 	room   bool // one more was counted in State.open: open it
+	joined bool // it stands in the line of its place
+
+	// Of one that waits for room on a connection that carries many requests.
+	patient bool  // it opens none: there are some, and no more were to be had
+	err     error // nothing will come
 }
 
 func (w *waiter) served() bool { return w.conn != nil || w.room }
@@ -131,6 +136,7 @@ func (p *Pool) waitFor(s *Server) (*waiter, error) {
 func (p *Pool) join(w *waiter) {
 	at := p.at(w.server)
 	at.waiters = append(at.waiters, w)
+	w.joined = true
 	p.shared.waiting[w.server.Slot].Add(1) // first: who finds that tasks wait must find where
 	w.server.waiting.Add(1)
 }
@@ -139,6 +145,7 @@ func (p *Pool) join(w *waiter) {
 func (p *Pool) leave(w *waiter) {
 	at := p.at(w.server)
 	at.waiters = slices.DeleteFunc(at.waiters, func(other *waiter) bool { return other == w })
+	w.joined = false
 	w.server.waiting.Add(-1)
 	p.shared.waiting[w.server.Slot].Add(-1)
 }
