@@ -8,11 +8,17 @@ GO      ?= go
 VERSION := $(shell git describe --always --dirty --tags 2>/dev/null || echo unknown)
 LDFLAGS := -s -w -X main.version=$(VERSION)
 
+PYTHON    := /usr/lib/python3/dist-packages
+LIBRARIES := /usr/lib/x86_64-linux-gnu
+
 # Real programs that the end-to-end tests meet, and the C compiler that the race
 # detector needs. Command, then the Debian package that has it.
 TOOLS := cc:build-essential nginx:nginx haproxy:haproxy caddy:caddy wrk:wrk \
          h2load:nghttp2-client /usr/include/openssl/ssl.h:libssl-dev curl:curl ab:apache2-utils \
-         qemu-system-x86_64:qemu-system-x86 pebble:pebble
+         qemu-system-x86_64:qemu-system-x86 pebble:pebble \
+         openssl:openssl gnutls-cli:gnutls-bin certutil:libnss3-tools chromium:chromium javac:default-jdk-headless \
+         $(PYTHON)/httpx:python3-httpx $(PYTHON)/h2:python3-h2 $(PYTHON)/requests:python3-requests \
+         $(LIBRARIES)/libcurl-gnutls.so.4:libcurl3-gnutls $(LIBRARIES)/libcurl-nss.so.4:libcurl3-nss
 
 # Programs in Go that Debian has not: command, then what go install takes.
 GOTOOLS := h2spec:github.com/summerwind/h2spec/cmd/h2spec@v2.2.1+incompatible

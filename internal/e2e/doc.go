@@ -18,6 +18,7 @@
 //	process_test.go   processes die, drain and run out of descriptors
 //	h2spec_test.go    HTTP/2 as h2spec has it
 //	abuse_test.go     HTTP/2 that is meant to do harm
+//	interop_test.go   clients over GnuTLS, NSS, OpenSSL and Java, and a browser
 //	mixed_test.go     clients of all protocols on one port
 //	downgrade_test.go requests of HTTP/2 that would be others as HTTP/1.1
 //	crowd_test.go     thousands of slow clients
