@@ -248,13 +248,13 @@ func (x *exchange) send() bool {
 // is a server for it, choose finds out.
 func (x *exchange) again() bool {
 	f := x.failure
+	if !x.resendable(f) {
+		return false // finish closes the connection: an upload may be at work on it
+	}
+	how := x.outcome()
 	if x.conn != nil {
 		x.dropConn()
 	}
-	if !x.resendable(f) {
-		return false
-	}
-	how := x.outcome()
 	turnedDown := errors.Is(f.Err, http2.ErrUnprocessed)
 	if (turnedDown || !f.Again && x.how != upstream.New) && !x.fresh {
 		// A kept connection that the server was just closing, or one of HTTP/2 that has

@@ -131,6 +131,7 @@ func (s *stage) build(cfg *config.Config) {
 		s.proxy = New(s.rig.executor(), s.pool, s.lobby.desk, &s.loop, Place{Worker: 1, Node: ownNode, Loop: 3})
 		s.proxy.LogTo(s.log.Writer(0, &s.loop.LogDropped))
 	})
+	s.pool.CarryBy(s.proxy.Carry)
 	if err := s.apply(cfg); err != nil {
 		s.t.Fatal(err)
 	}

@@ -1,0 +1,121 @@
+package proxy
+
+import (
+	"io"
+	"strings"
+	"testing"
+	"time"
+
+	"sluice/internal/http2"
+	"sluice/internal/message"
+)
+
+// post sends content in pieces, a pause after each, and reads the answer. In a task.
+func (v *visitor) post(g *ground, path string, pieces int, piece string, pause time.Duration) (a reply) {
+	call, err := v.Call()
+	if err != nil {
+		return reply{err: err}
+	}
+	defer call.Close()
+	r := request(message.POST, path)
+	r.Body = message.UntilClose
+	if err := call.Send(r, false); err != nil {
+		return reply{err: err}
+	}
+	for range pieces {
+		if _, err := call.Write([]byte(piece)); err != nil {
+			break // the answer tells why
+		}
+		g.sleep(pause)
+	}
+	call.End(nil)
+	return hear(call)
+}
+
+// echo answers with the content.
+func echo(a ask) {
+	content, err := io.ReadAll(a)
+	if err != nil {
+		return
+	}
+	r := message.Response{Status: 200, ContentLength: -1}
+	a.Respond(&r, false)
+	a.Write(content)
+	a.End(nil)
+}
+
+// TestResetWhileUploading: a server resets a request whose content is still coming, and
+// whose client takes no answer meanwhile: what comes of it then never gets into another
+// request on the same connection.
+func TestResetWhileUploading(t *testing.T) {
+	app := func(_ *ground, a ask) {
+		if a.path() == "/reset" {
+			a.Read(make([]byte, 10))
+			a.Reset()
+			return
+		}
+		echo(a)
+	}
+	onGround(t, nil, app, func(g *ground, s *stage) {
+		ill := g.client(s).(*actor)
+		ill.c.in.window = 0
+		ill.send(crlf("POST /reset HTTP/1.1|Host: x|Content-Length: 1000||"))
+		ill.send("first")
+		g.wait(time.Millisecond)
+		v := g.visit(s)
+		g.Submit(func() {
+			want := strings.Repeat("right", 5)
+			if got := v.post(g, "/whole", 5, "right", time.Millisecond); got.err != nil || got.content != want {
+				t.Errorf("got %+v", got)
+			}
+		})
+		for range 5 {
+			ill.send("wrong")
+			g.wait(time.Millisecond)
+		}
+		g.wait(time.Second)
+		g.on(func() { v.Close() })
+		ill.event("reset")
+	})
+}
+
+// TestAwaySaidTooLate: a request that meets the server's GOAWAY is asked again on another
+// connection, also where there is no other server.
+func TestAwaySaidTooLate(t *testing.T) {
+	asked := map[*http2.Conn]int{}
+	app := func(g *ground, a ask) {
+		asked[a.Conn()]++
+		plain(a)
+	}
+	onGround(t, []string{"retries: 0"}, app, func(g *ground, s *stage) {
+		v := g.visit(s)
+		ask := func(path string) {
+			g.Submit(func() {
+				if got := v.get(path); got.content != path {
+					t.Errorf("got %+v", got)
+				}
+			})
+		}
+		ask("/first")
+		g.wait(time.Second)
+		g.on(func() {
+			for _, far := range g.served { // what the proxy asks now meets a server that has gone away up to the first
+				far.in.window = 0
+			}
+		})
+		ask("/second")
+		g.wait(time.Second)
+		g.on(func() {
+			for _, far := range g.served {
+				far.out.sent = append(far.out.sent, "\x00\x00\x08\x07\x00\x00\x00\x00\x00\x00\x00\x00\x01\x00\x00\x00\x00"...)
+			}
+		})
+		g.wait(5 * time.Second)
+		g.on(func() {
+			if len(asked) != 2 {
+				t.Errorf("%d connections were asked", len(asked))
+			}
+			v.Close()
+		})
+	})
+}
