@@ -62,7 +62,6 @@ var refusedVersions = []refusal{
 	{"GET / HTTP/1.2\r\nHost: a\r\n\r\n", 505, "RFC 9110 15.6.6"},
 	{"GET / HTTP/0.9\r\nHost: a\r\n\r\n", 505, "RFC 9110 15.6.6"},
 	{"GET / HTTP/3.0\r\nHost: a\r\n\r\n", 505, "RFC 9110 15.6.6"},
-	{"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", 505, "HTTP/2 without notice is not spoken yet"},
 	{"GET / HTTP/1.10\r\nHost: a\r\n\r\n", 400, "RFC 9112 2.3: one digit each"},
 	{"GET / HTTP/11\r\nHost: a\r\n\r\n", 400, "RFC 9112 2.3"},
 	{"GET / HTTP/1.\r\nHost: a\r\n\r\n", 400, "RFC 9112 2.3"},

@@ -15,9 +15,7 @@ func (x *exchange) finish() {
 	x.s.conn.OnHangup(nil)
 	x.s.conn.OnSlow(0, nil)
 	x.at.ended = x.p.exec.Now()
-	if x.upload.started {
-		x.upload.stop()
-	}
+	x.upload.stop()
 	if x.bodyLeft() {
 		x.close, x.linger = true, true
 	}
@@ -75,8 +73,15 @@ func (x *exchange) clean() bool {
 	return !ignorable || x.body.Total() == 0
 }
 
-// dropConn closes the connection to the server.
+// dropConn closes the connection to the server. No upload goes on over it: a stream of
+// it may soon be another request's.
 func (x *exchange) dropConn() {
+	x.upload.stop()
+	x.abandonConn()
+}
+
+// abandonConn is dropConn for when nothing can be waited for.
+func (x *exchange) abandonConn() {
 	stats := x.p.pool.Stats(x.server.State)
 	stats.InFlight.Dec()
 	if x.failure.Party == Backend {

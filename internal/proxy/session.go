@@ -265,7 +265,8 @@ func (s *session) Abandon() {
 	if x != nil && x.s == s {
 		x.release(gate.Ignored)
 		if x.conn != nil {
-			x.dropConn()
+			x.upload.stopped = true
+			x.abandonConn()
 		}
 	}
 }
