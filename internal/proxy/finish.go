@@ -73,15 +73,9 @@ func (x *exchange) clean() bool {
 	return !ignorable || x.body.Total() == 0
 }
 
-// dropConn closes the connection to the server. No upload goes on over it: a stream of
-// it may soon be another request's.
+// dropConn closes the connection to the server. No upload may be at work on it: a stream
+// of it may soon be another request's.
 func (x *exchange) dropConn() {
-	x.upload.stop()
-	x.abandonConn()
-}
-
-// abandonConn is dropConn for when nothing can be waited for.
-func (x *exchange) abandonConn() {
 	stats := x.p.pool.Stats(x.server.State)
 	stats.InFlight.Dec()
 	if x.failure.Party == Backend {

@@ -266,7 +266,7 @@ func (s *session) Abandon() {
 		x.release(gate.Ignored)
 		if x.conn != nil {
 			x.upload.stopped = true
-			x.abandonConn()
+			x.dropConn()
 		}
 	}
 }

@@ -53,7 +53,6 @@ type upload struct {
 	started bool  // for this exchange: what came first is no longer all of the body
 	running bool  // its task has not ended
 	stopped bool  // the exchange wants no more of it
-	joined  bool  // and has seen its task end
 	waited  int64 // for the client to send, also before the upload, ns
 	failure Failure
 }
@@ -62,7 +61,7 @@ type upload struct {
 func (u *upload) start() {
 	x := u.x
 	u.started, u.running, u.stopped, u.waited, u.failure = true, true, false, x.spent, none
-	u.conn, u.out, u.stats, u.joined = x.conn, x.toServer(), x.p.pool.Stats(x.server.State), false
+	u.conn, u.out, u.stats = x.conn, x.toServer(), x.p.pool.Stats(x.server.State)
 	u.buf = x.p.buffers.getLarge()
 	u.buf.w += copy(u.buf.room(), x.in.unread())
 	x.in.r = x.in.w
@@ -152,10 +151,9 @@ func (u *upload) read() Failure {
 // stop ends the upload if it still runs and waits for its task to be gone. What
 // the client sends from then on belongs to no request.
 func (u *upload) stop() {
-	if !u.started || u.joined {
+	if !u.started {
 		return
 	}
-	u.joined = true
 	if u.running {
 		u.stopped = true
 		u.x.s.conn.SetReadDeadline(time.Unix(1, 0))
