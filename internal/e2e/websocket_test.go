@@ -6,6 +6,7 @@ import (
 	"encoding/base64"
 	"io"
 	"net"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -132,5 +133,68 @@ func TestWebSocketOverHTTP2(t *testing.T) {
 				t.Errorf("the end is %v", data)
 			}
 		})
+	}
+}
+
+// A server of HTTP/2 that takes extended CONNECT (RFC 8441) serves the WebSockets of
+// clients of both versions; one that does not is passed over, or is a 502.
+func TestWebSocketToHTTP2(t *testing.T) {
+	t.Parallel()
+	with, without := serveFrames(t, webSocketFrames), serveFrames(t, plainFrames)
+	for name, c := range map[string]struct {
+		servers []string
+		status  string
+	}{
+		"taken": {[]string{with}, "101"}, "not taken": {[]string{without}, "502"}, "by another": {[]string{without, with}, "101"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := start(t, farmOf(c.servers))
+			for range 2 { // whichever server is next
+				byHTTP1(t, s, c.status)
+				byHTTP2(t, s, strings.Replace(c.status, "101", "200", 1))
+			}
+		})
+	}
+}
+
+// byHTTP1 asks for a WebSocket by Upgrade, with the key of RFC 6455 1.3.
+func byHTTP1(t *testing.T, s *sluice, status string) {
+	t.Helper()
+	client := s.dial()
+	defer client.Close()
+	client.Send(testkit.Request("GET", "/chat", "Connection: Upgrade", "Upgrade: websocket",
+		"Sec-WebSocket-Version: 13", "Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ=="))
+	if status != "101" {
+		if m := client.Respond("GET"); m.Get("Upgrade") != "" || strconv.Itoa(m.Status()) != status {
+			t.Errorf("answered %s", m.Start)
+		}
+		return
+	}
+	m := client.ReadHead()
+	if m.Status() != 101 || m.Get("Sec-WebSocket-Accept") != "s3pPLMBiTxaQ9kYGzzhZRbK+xOo=" || m.Get("Upgrade") != "websocket" || m.Get("X-Asked") != "CONNECT websocket /chat test key:" {
+		t.Errorf("answered %s %v", m.Start, m.Fields)
+	}
+	client.Send("hello")
+	if got := client.ReadSome(5); got != "hello" {
+		t.Errorf("the echo is %q", got)
+	}
+}
+
+// byHTTP2 asks for one by extended CONNECT.
+func byHTTP2(t *testing.T, s *sluice, status string) {
+	t.Helper()
+	f := dialHTTP2(t, s.web())
+	f.ask(1, ":method", "CONNECT", ":protocol", "websocket", ":scheme", "http", ":path", "/chat", ":authority", "x.example", "sec-websocket-version", "13")
+	head, isHead := f.next().(*http2.MetaHeadersFrame)
+	if !isHead || head.PseudoValue("status") != status {
+		t.Fatalf("answered by %v, want %s", head, status)
+	}
+	if status != "200" {
+		return
+	}
+	f.WriteData(1, false, []byte("hello"))
+	if data, is := f.next().(*http2.DataFrame); !is || string(data.Data()) != "hello" {
+		t.Errorf("the echo is %v", data)
 	}
 }

@@ -45,6 +45,24 @@ var (
 // Link is the connection that it belongs to.
 func (k *Call) Link() *Link { return k.c.side.(*Link) }
 
+// Tunnels reports whether the server takes extended CONNECT (RFC 8441). It waits for the
+// server's SETTINGS, which say so.
+func (k *Call) Tunnels() (bool, error) {
+	l := k.Link()
+	slowBy := int64(0)
+	for !l.settled {
+		if err := k.unwritable(); err != nil {
+			return false, err
+		}
+		if l.over {
+			return false, ErrUnprocessed
+		}
+		l.out.crowd = append(l.out.crowd, &k.stream) // woken by what is sent, as the word that they have come
+		k.wait(k.writer, k.writeBy, &slowBy)
+	}
+	return l.peer.connect, nil
+}
+
 // Send sends the request's head: scheme, Host as :authority, the fields that are
 // not dropped, and those that HTTP/2 needs instead of HTTP/1's. last says that no
 // content follows. It waits while too much else is gathered.

@@ -75,7 +75,7 @@ type exchange struct {
 	at      times
 	sent    int64 // content bytes to the client
 
-	accepts  string // Sec-WebSocket-Accept that the server must give, if we have made up the key
+	accepts  string // Sec-WebSocket-Accept: a server of HTTP/1.1 must give it, where the key is ours; a client gets it, where the server speaks HTTP/2
 	tunneled int64  // bytes from client to server, once the connection is a tunnel
 }
 

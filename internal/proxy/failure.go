@@ -124,7 +124,7 @@ func ofConnect(err error) Failure {
 
 // ofServer is the failure of reading from, or writing to, a server.
 func ofServer(err error, phase Phase) Failure {
-	f := Failure{Party: Backend, Phase: phase, Reason: segment.ServerClosed, Err: err, Again: errors.Is(err, http2.ErrUnprocessed)}
+	f := Failure{Party: Backend, Phase: phase, Reason: segment.ServerClosed, Err: err, Again: errors.Is(err, http2.ErrUnprocessed) || err == errNoTunnels}
 	var handshake *upstream.HandshakeError
 	switch {
 	case errors.As(err, &handshake):
@@ -157,6 +157,8 @@ var (
 	errSwitched = &http1.Fault{Kind: http1.Malformed, Rule: "101 answers a request to upgrade", Section: "RFC 9110 15.2.2"}
 	// errNotSwitched: what in HTTP/1.1 is no tunnel would be one in HTTP/2.
 	errNotSwitched = &http1.Fault{Kind: http1.Malformed, Rule: "a server that does not upgrade must not say that all is well", Section: "RFC 8441 5"}
+	// errNoTunnels: another server may.
+	errNoTunnels = &http1.Fault{Kind: http1.Malformed, Rule: "a server of HTTP/2 must have sent SETTINGS_ENABLE_CONNECT_PROTOCOL to be asked for a WebSocket", Section: "RFC 8441 3"}
 	// errInterims: a server could send them for ever, faster than any time-out.
 	errInterims = &http1.Fault{Kind: http1.HeadTooLong, Rule: "the interim responses together are longer than limits.response_head", Section: "RFC 9110 15.2"}
 	// errLongTrailers: a trailer section does not fit into a buffer.

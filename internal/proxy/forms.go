@@ -118,6 +118,9 @@ func (x *exchange) sendOn(stream ServerStream) (n int, err error) {
 	if x.out.Body == message.Chunked {
 		x.out.Body = message.UntilClose
 	}
+	if x.out.Method == message.CONNECT {
+		return 0, x.connectOn(stream)
+	}
 	whole, trailers := x.body.Done(), x.requestTrailers()
 	last := whole && len(x.first) == 0 && len(trailers) == 0
 	if err = stream.Send(&x.out, last); err != nil || last {

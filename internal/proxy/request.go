@@ -63,6 +63,7 @@ var (
 func (x *exchange) composeRequest() {
 	r, f, out := &x.req, &x.snap.forward, &x.out
 	out.Reset()
+	x.accepts = ""
 	x.words = x.words[:0]
 	out.Method, out.MethodName, out.Target, out.Version = r.Method, r.MethodName, r.Target, message.HTTP11
 	out.Scheme, out.Host = x.s.listener.scheme(), x.hostForServer()
@@ -79,6 +80,9 @@ func (x *exchange) composeRequest() {
 		if !r.Fields[i].Drop {
 			out.Fields = append(out.Fields, r.Fields[i])
 		}
+	}
+	if r.Upgrade != nil && x.serverStream() != nil {
+		x.askInHTTP2()
 	}
 	if x.web.kind != grpcweb.None && x.serverStream() != nil {
 		x.askInGRPC()

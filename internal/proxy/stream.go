@@ -31,6 +31,9 @@ type ClientStream interface {
 // Read gives the answer's content, then io.EOF; Write sends the request's.
 type ServerStream interface {
 	reactor.Stream
+	// Tunnels reports whether the server takes extended CONNECT (RFC 8441); it waits
+	// until that is known.
+	Tunnels() (bool, error)
 	// Send sends the head. last says that no content follows.
 	Send(r *message.Request, last bool) error
 	// Answer fills in the next head that has come, interim or final; false: none

@@ -57,6 +57,7 @@ func onlyToken(list []byte) []byte {
 func (x *exchange) askInHTTP1() {
 	out := &x.out
 	out.Method, out.MethodName, out.Upgrade, out.Body = message.GET, wordGet, x.req.Protocol, message.NoBody
+	out.Protocol = nil
 	if !message.EqualFold(out.Upgrade, "websocket") {
 		return
 	}
@@ -64,8 +65,56 @@ func (x *exchange) askInHTTP1() {
 	x.p.ids.next(&id)
 	key := base64.StdEncoding.EncodeToString(id[:16])
 	x.tell(nameWSKey, message.Unknown, []byte(key))
-	sum := sha1.Sum([]byte(key + webSocketID))
-	x.accepts = base64.StdEncoding.EncodeToString(sum[:])
+	x.accepts = acceptOf([]byte(key))
+}
+
+// acceptOf is the Sec-WebSocket-Accept that answers a Sec-WebSocket-Key (RFC 6455 4.2.2).
+func acceptOf(key []byte) string {
+	h := sha1.New()
+	h.Write(key)
+	h.Write([]byte(webSocketID))
+	return base64.StdEncoding.EncodeToString(h.Sum(nil))
+}
+
+// askInHTTP2 makes of a client's Upgrade the extended CONNECT that it means. A WebSocket's
+// key stays here, and so does the answer to it (RFC 8441 5). What has content, or lacks
+// the key, is no request for a tunnel there: it goes without the wish, which a server is
+// free to ignore (RFC 9110 7.8).
+func (x *exchange) askInHTTP2() {
+	out := &x.out
+	out.Upgrade = nil
+	if x.req.Method != message.GET || x.req.Body != message.NoBody {
+		return
+	}
+	to := onlyToken(x.req.Upgrade)
+	if message.EqualFold(to, "websocket") {
+		for i := range out.Fields {
+			if f := &out.Fields[i]; len(f.Name) == len(nameWSKey) && bytes.EqualFold(f.Name, nameWSKey) {
+				f.Drop = true
+				x.accepts = acceptOf(f.Value)
+			}
+		}
+		if x.accepts == "" {
+			return
+		}
+	}
+	out.Method, out.MethodName, out.Protocol = message.CONNECT, nameConnect, to
+}
+
+// connectOn asks a server of HTTP/2 for a tunnel.
+func (x *exchange) connectOn(stream ServerStream) error {
+	if x.out.Protocol != nil {
+		x.conn.SetWriteTimeout(time.Duration(x.farm.Timeouts.Connect))
+		can, err := stream.Tunnels()
+		x.conn.SetWriteTimeout(0)
+		if err != nil {
+			return err
+		}
+		if !can {
+			return errNoTunnels
+		}
+	}
+	return stream.Send(&x.out, false)
 }
 
 // webSocketID proves that a server has meant to accept a WebSocket (RFC 6455 1.3).
@@ -75,6 +124,7 @@ var (
 	wordGet      = []byte("GET")
 	nameWSKey    = []byte("Sec-WebSocket-Key")
 	nameWSAccept = []byte("Sec-WebSocket-Accept")
+	nameConnect  = []byte("CONNECT")
 )
 
 // switched reports whether the server's answer turns the connection into a tunnel.
@@ -83,7 +133,7 @@ func (x *exchange) switched() bool {
 	if x.out.Upgrade != nil {
 		return status == 101
 	}
-	return x.req.Method == message.CONNECT && status >= 200 && status < 300
+	return x.out.Method == message.CONNECT && status >= 200 && status < 300
 }
 
 // mistakable reports whether the client would take the server's answer for a tunnel
@@ -116,6 +166,9 @@ func (x *exchange) provesWebSocket() bool {
 func (x *exchange) startTunnel() bool {
 	x.release(x.outcome())
 	x.composeAnswer()
+	if x.req.Upgrade != nil && x.resp.Status != 101 {
+		x.switchInHTTP1()
+	}
 	x.close, x.status, x.resp.KeepAlive = true, x.resp.Status, false
 	if x.s.stream != nil {
 		x.resp.Status = 200 // RFC 8441 5: there is no 101 in HTTP/2
@@ -136,6 +189,15 @@ func (x *exchange) startTunnel() bool {
 		return x.fail(ofClient(err, SendingResponse))
 	}
 	return true
+}
+
+// switchInHTTP1 makes of a server's answer to extended CONNECT that to an Upgrade.
+func (x *exchange) switchInHTTP1() {
+	r := &x.resp
+	r.Status, r.Reason = 101, http1.ReasonOf(101)
+	if x.accepts != "" {
+		x.replace(r, nameWSAccept, []byte(x.accepts))
+	}
 }
 
 var wordUpgrade, nameUpgrade = []byte("Upgrade"), []byte("Upgrade")
