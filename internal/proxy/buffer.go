@@ -50,6 +50,7 @@ func (f *buffer) compact(before int) {
 type buffers struct {
 	small, large []*buffer
 	largeSize    int // room for the longest head that limits allow
+	lent         int // of both sizes, that somebody has
 }
 
 // fit makes large buffers long enough for such heads. They never get shorter: an
@@ -62,6 +63,7 @@ func (p *buffers) fit(longestHead int) {
 }
 
 func (p *buffers) getSmall() *buffer {
+	p.lent++
 	if n := len(p.small); n > 0 {
 		f := p.small[n-1]
 		p.small = p.small[:n-1]
@@ -72,6 +74,7 @@ func (p *buffers) getSmall() *buffer {
 
 // getLarge gives a buffer whose first byte leaves headroom before it.
 func (p *buffers) getLarge() *buffer {
+	p.lent++
 	var f *buffer
 	if n := len(p.large); n > 0 {
 		f = p.large[n-1]
@@ -88,6 +91,7 @@ func (p *buffers) put(f *buffer) {
 	if f == nil {
 		return
 	}
+	p.lent--
 	f.r, f.w = 0, 0
 	switch {
 	case len(f.b) == smallBytes && len(p.small) < kept:

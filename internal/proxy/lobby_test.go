@@ -140,6 +140,9 @@ func (s *stage) cleared() {
 		}
 	}
 	s.rig.on(func() {
+		if n, m := s.proxy.lent, s.proxy.buffers.lent; n != 0 || m != 0 {
+			s.t.Errorf("%d exchanges and %d buffers have not come back", n, m)
+		}
 		for _, x := range s.proxy.spare {
 			if x.s != nil || x.in != nil || x.back != nil || x.upload.buf != nil || x.conn != nil || x.permit.Out() {
 				s.t.Errorf("a spare exchange holds something: %+v", x)

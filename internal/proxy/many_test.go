@@ -15,12 +15,12 @@ import (
 // other end over a simulated connection.
 type ground struct {
 	*virtual
-	t      *testing.T
-	speaks map[byte]bool // servers of HTTP/2
-	peer   http2.Config  // of both kinds of other ends
-	app    func(ask)     // serves a request, in a task
-	served map[*http2.Conn]*simConn
-	far    time.Duration // it takes to connect to a server
+	speaks map[byte]bool            // servers of HTTP/2
+	peer   http2.Config             // of both kinds of other ends
+	app    func(ask)                // serves a request, in a task
+	http1  func(*simConn)           // serves a connection of HTTP/1.1, in a task; nil: the test does
+	served map[*http2.Conn]*simConn // connections of HTTP/2
+	far    time.Duration            // it takes to connect to a server
 }
 
 // ask is a request as a server of HTTP/2 sees it.
@@ -38,8 +38,8 @@ type jobFunc func()
 func (f jobFunc) Run() { f() }
 
 // newGround has the servers in letters speak HTTP/2.
-func newGround(t *testing.T, letters string, app func(ask)) *ground {
-	g := &ground{virtual: newVirtual(), t: t, speaks: map[byte]bool{}, app: app, served: map[*http2.Conn]*simConn{}}
+func newGround(letters string, app func(ask)) *ground {
+	g := &ground{virtual: newVirtual(), speaks: map[byte]bool{}, app: app, served: map[*http2.Conn]*simConn{}}
 	g.peer = http2.Config{
 		Streams: 100, Head: 32 << 10, Line: 8 << 10, Fields: 100, Window: 64 << 10, ConnWindow: 1 << 20,
 		Settled: time.Minute, Partial: time.Minute, Idle: time.Hour, Stall: time.Hour, Parting: time.Second, ExtendedConnect: true,
@@ -64,14 +64,20 @@ func (g *ground) urls(n int) (urls []string) {
 func (g *ground) dial(a reactor.Address, timeout time.Duration) (reactor.Stream, error) {
 	g.sleep(g.far)
 	near, err := g.virtual.dial(a, timeout)
-	if letter := a.TCP.Addr().As4()[3] - 1 + 'a'; err == nil && g.speaks[letter] {
-		conns := g.conns[letter]
-		far := conns[len(conns)-1]
+	if err != nil {
+		return nil, err
+	}
+	letter := a.TCP.Addr().As4()[3] - 1 + 'a'
+	conns := g.conns[letter]
+	switch far := conns[len(conns)-1]; {
+	case !g.speaks[letter] && g.http1 != nil:
+		g.Submit(func() { g.http1(far) })
+	case g.speaks[letter]:
 		h := &host{g: g}
 		h.conn = http2.NewServer(g.sim, g.peer).Serve(far, nil, h)
 		g.served[h.conn] = far
 	}
-	return near, err
+	return near, nil
 }
 
 // host has a connection of a server of HTTP/2 served.
@@ -199,7 +205,7 @@ func plain(a ask) {
 func onGround(t *testing.T, farm []string, app func(g *ground, a ask), play func(*ground, *stage)) {
 	synctest.Test(t, func(t *testing.T) {
 		var g *ground
-		g = newGround(t, "a", func(a ask) { app(g, a) })
+		g = newGround("a", func(a ask) { app(g, a) })
 		s := newStage(t, g, &script{servers: 1, farm: farm})
 		defer g.finish()
 		defer s.close()

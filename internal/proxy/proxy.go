@@ -32,6 +32,7 @@ type Proxy struct {
 	multi     *http2.Server                   // for connections that come from now on
 	clients   map[time.Duration]*http2.Client // for connections to servers, the same; by how long those may be idle
 	spare     []*exchange
+	lent      int // exchanges that somebody has
 	ids       identities
 	date      date
 	sessions  session // head of the ring of all sessions
@@ -140,6 +141,7 @@ func (p *Proxy) Drain() {
 }
 
 func (p *Proxy) getExchange() *exchange {
+	p.lent++
 	if n := len(p.spare); n > 0 {
 		x := p.spare[n-1]
 		p.spare = p.spare[:n-1]
@@ -150,6 +152,7 @@ func (p *Proxy) getExchange() *exchange {
 
 // putExchange takes back an exchange that holds nothing any more.
 func (p *Proxy) putExchange(x *exchange) {
+	p.lent--
 	if cap(x.first) > smallBytes { // content of a request that was awaited
 		x.first, x.head = nil, nil
 	}
