@@ -313,7 +313,8 @@ func (s *Stream) refuse(err error) {
 		f = errIncomplete
 	default: // the client has reset it, or is gone
 		s.c.noteReset(err)
-		f = errIncomplete
+		s.q.CancelWrite(quic.StreamErrorCode(RequestCancelled))
+		return
 	}
 	if !s.c.forgive() {
 		s.c.lose(ExcessiveLoad, errLoad.Rule)

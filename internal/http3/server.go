@@ -108,8 +108,9 @@ type Server struct {
 	telling   atomic.Bool // the loop is about to hear of events
 	serving   sync.WaitGroup
 
-	mu    sync.Mutex
-	conns map[*Conn]struct{} // those whose handshake is over
+	mu       sync.Mutex
+	conns    map[*Conn]struct{} // those whose handshake is over
+	draining bool
 }
 
 // Listen begins to serve a socket, which remains the caller's. refuse, which any
@@ -183,6 +184,9 @@ func (s *Server) accept() {
 		c := newConn(s, q)
 		s.mu.Lock()
 		s.conns[c] = struct{}{}
+		if s.draining {
+			c.Drain()
+		}
 		s.mu.Unlock()
 		s.serving.Add(1)
 		go c.serve()
@@ -228,7 +232,7 @@ var errRefused = errors.New("too much is going on")
 
 // shake takes a connection that begins, or refuses it.
 func (s *Server) shake(ctx context.Context, _ *quic.ClientInfo) (context.Context, error) {
-	unwelcome := s.refuse()
+	unwelcome := s.refuse() || s.drains()
 	if s.shaking.Add(1) > int64(s.config.Load().Handshakes) || unwelcome {
 		s.shaking.Add(-1)
 		s.tally(Refused)
@@ -267,6 +271,12 @@ func whyNot(err error) error {
 	return errors.New(transport.Error())
 }
 
+func (s *Server) drains() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.draining
+}
+
 // tally counts an event, and tells the loop soon.
 func (s *Server) tally(e Event) {
 	s.events[e].Add(1)
@@ -285,12 +295,12 @@ func (s *Server) tell() {
 	}
 }
 
-// Drain takes no new connections, and has those that there are drain. Any goroutine
-// may call it.
+// Drain refuses new connections, and has those that there are drain. Any goroutine may
+// call it.
 func (s *Server) Drain() {
-	s.listener.Close()
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	s.draining = true
 	for c := range s.conns {
 		c.Drain()
 	}
@@ -300,6 +310,7 @@ func (s *Server) Drain() {
 // does not wait; then is called at last.
 func (s *Server) Retire(within time.Duration, then func()) {
 	s.Drain()
+	s.listener.Close()
 	over := time.AfterFunc(within, func() { s.transport.Close() })
 	go func() { // ends by then at the latest
 		s.serving.Wait()
