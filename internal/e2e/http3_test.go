@@ -5,6 +5,7 @@ import (
 	"context"
 	"crypto/sha256"
 	"crypto/tls"
+	"encoding/base64"
 	"encoding/hex"
 	"errors"
 	"fmt"
@@ -152,6 +153,43 @@ func TestHTTP3(t *testing.T) {
 	}
 	if missing, _ := query(t, c, newRequest(t, "GET", q.secure("/nothing"), nil)); missing.StatusCode != 404 {
 		t.Errorf("%s, want 404", missing.Status)
+	}
+}
+
+// Servers are told of the certificate that a client has shown, and who shows none is not
+// served where one is required; a session goes on with any worker.
+func TestHTTP3Certificates(t *testing.T) {
+	t.Parallel()
+	dir := shortDir(t)
+	a := testkit.NewAuthority(t, "test authority")
+	cert := testkit.WriteFile(t, dir, "both.pem", a.Issue(testkit.Wish{Names: []string{"localhost"}}).Both())
+	authority := testkit.WriteFile(t, dir, "ca.pem", a.PEM())
+	b := testkit.Serve(t, testkit.Answering(ok))
+	q := &quick{secured: &secured{authority: authority}, trust: &tls.Config{RootCAs: a.Pool(), ClientSessionCache: tls.NewLRUClientSessionCache(1)}}
+	q.sluice = start(t, farm(b.URL()), "workers: {per: 2, loops: 1}", fmt.Sprintf("listeners:\n  - name: tls\n    address: \"127.0.0.1:0\"\n    protocols: [http1, http3]\n"+
+		"    tls: {certificates: [{cert: %q}], client_auth: {mode: require, ca: %q}}\n", cert, authority))
+	if answer, err := q.client().Do(newRequest(t, "GET", q.secure("/"), nil)); err == nil {
+		t.Errorf("%s for who has shown no certificate", answer.Status)
+	}
+	own := a.Issue(testkit.Wish{Names: []string{"client"}})
+	pair, err := tls.X509KeyPair(own.Chain, own.Key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	q.trust.Certificates = []tls.Certificate{pair}
+	resumed := 0
+	for range 8 { // all by one worker by chance: once in 128
+		l := q.connect()
+		l.ask()
+		if l.quic.ConnectionState().TLS.DidResume {
+			resumed++
+		}
+		if got, want := b.Heard()[len(b.Heard())-1].Get("Client-Cert"), ":"+base64.StdEncoding.EncodeToString(pair.Certificate[0])+":"; got != want {
+			t.Errorf("Client-Cert: %.60s, want %.60s", got, want)
+		}
+	}
+	if resumed < 7 {
+		t.Errorf("%d of 7 later connections went on with the session", resumed)
 	}
 }
 

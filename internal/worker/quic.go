@@ -148,7 +148,7 @@ func (p *porch) Connected(c *http3.Conn) http3.Owner {
 		stats.Hybrid.Inc()
 	}
 	stats.HTTP3Connections.Inc()
-	return (*visit)(p.lane.proxy.Visit(c, c.Peer(), p.as.http))
+	return (*visit)(p.lane.proxy.Visit(c, c.Peer(), p.as.identified(&state).http))
 }
 
 // Failed implements http3.Doorman.
