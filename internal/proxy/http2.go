@@ -36,7 +36,7 @@ func (p *Proxy) newClient(s *Snapshot, idle time.Duration) *http2.Client {
 	t := &s.timeouts
 	return http2.NewClient(p.exec, http2.Config{
 		Streams: mostCalls, Head: s.answer.Head, Line: s.answer.Head, Fields: s.answer.Fields,
-		Window: streamWindow, ConnWindow: serverWindow,
+		Window: callWindow, ConnWindow: serverWindow,
 		Settled: time.Duration(t.Header), Partial: time.Duration(t.Header), Idle: idle, Stall: time.Duration(t.Write), Parting: drainGrace,
 		Count: func(c http2.Class) { p.stats.Abuses[c].Inc() },
 	})
@@ -46,9 +46,14 @@ const (
 	// mostCalls are under way at once on a connection to a server, if that allows as
 	// many.
 	mostCalls = 250
-	// serverWindow is the content of answers that may be under way before it is read,
-	// of all requests of a connection, bytes.
-	serverWindow = 4 << 20
+	// callWindow is the content of an answer that may be under way before it is read,
+	// bytes: what a client that reads slowly can have us hold for each of its requests,
+	// besides a buffer of either size and the heads.
+	callWindow = 128 << 10
+	// serverWindow is the same of all answers of a connection. It never binds, also while
+	// the server has not been told of the half that was read: else clients that read
+	// slowly would keep the others waiting.
+	serverWindow = 2 * mostCalls * callWindow
 )
 
 // Carry makes a new connection to a server one of HTTP/2; it is an upstream.Carry.

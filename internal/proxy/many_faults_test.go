@@ -119,3 +119,58 @@ func TestAwaySaidTooLate(t *testing.T) {
 		})
 	})
 }
+
+// TestSlowReadersAside: clients that take nothing of what they have asked for, on as many
+// requests as a connection to a server carries but one, hold up none but themselves, and
+// what is held for each of them is bounded.
+func TestSlowReadersAside(t *testing.T) {
+	const slow, long = mostCalls - 1, 300_000
+	app := func(_ *ground, a ask) {
+		r := message.Response{Status: 200, ContentLength: -1}
+		a.Respond(&r, false)
+		if a.path() == "/long" {
+			n, _ := a.Write(make([]byte, long))
+			if n > callWindow+largeBytes+overrun {
+				t.Errorf("%d bytes are taken of an answer that nobody reads", n)
+			}
+			return
+		}
+		a.Write([]byte(a.path()))
+		a.End(nil)
+	}
+	onGround(t, nil, app, func(g *ground, s *stage) {
+		well := g.visit(s)
+		g.peer.Streams = mostCalls
+		g.Submit(func() { well.get("/first") })
+		g.wait(time.Second)
+		g.peer.Window = 2
+		var ill []*visitor
+		for range 5 {
+			ill = append(ill, g.visit(s))
+		}
+		for i := range slow {
+			g.Submit(func() {
+				call, err := ill[i%len(ill)].Call()
+				if err != nil {
+					t.Fatal(err)
+				}
+				call.Send(request(message.GET, "/long"), true)
+			})
+		}
+		g.wait(time.Second)
+		served := false
+		g.Submit(func() { served = well.get("/short").content == "/short" })
+		g.wait(time.Second)
+		g.on(func() {
+			if n := s.figures[0].InFlight.Load(); n != slow || len(g.served) != 1 || !served {
+				t.Errorf("%d are under way on %d connections; the other is served: %v", n, len(g.served), served)
+			}
+			if n := s.proxy.buffers.lent; n != 2*slow {
+				t.Errorf("%d buffers for %d requests", n, slow)
+			}
+			for _, v := range append(ill, well) {
+				v.Close()
+			}
+		})
+	})
+}

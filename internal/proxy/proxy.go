@@ -32,7 +32,8 @@ type Proxy struct {
 	multi     *http2.Server                   // for connections that come from now on
 	clients   map[time.Duration]*http2.Client // for connections to servers, the same; by how long those may be idle
 	spare     []*exchange
-	lent      int // exchanges that somebody has
+	lent      int        // exchanges that somebody has
+	streams   []*session // spare ones, of streams
 	ids       identities
 	date      date
 	sessions  session // head of the ring of all sessions

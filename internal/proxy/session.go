@@ -263,6 +263,7 @@ func (s *session) Abandon() {
 		h.line.End(s.proxy.desk, &h.Permit, gate.Ignored, 0, s.proxy.exec.Now())
 	}
 	if x != nil && x.s == s {
+		x.upload.stopped = x.upload.running // a stream that it moved content to may be another's soon
 		x.release(gate.Ignored)
 		if x.conn != nil {
 			x.upload.stopped = true
@@ -275,7 +276,9 @@ func (s *session) Abandon() {
 func (u *upload) Abandon() {
 	u.running = false
 	u.failure = Failure{Party: Sluice, Phase: ReadingBody, Reason: segment.Internal}
-	u.conn.Abort(errUpload)
+	if !u.stopped {
+		u.conn.Abort(errUpload)
+	}
 	u.done.Set()
 }
 

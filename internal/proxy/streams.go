@@ -16,7 +16,9 @@ type carrier interface {
 func (s *session) serveStream(stream ClientStream) {
 	p := s.proxy
 	stream.SetStall(time.Duration(p.snapshot.timeouts.Write))
-	p.exec.Go(&session{proxy: p, conn: stream, stream: stream, wire: s.conn, peer: s.peer, listener: s.listener, began: p.exec.Now()})
+	t := p.getSession()
+	t.conn, t.stream, t.wire, t.peer, t.listener, t.began = stream, stream, s.conn, s.peer, s.listener, p.exec.Now()
+	p.exec.Go(t)
 }
 
 // runStream serves the request of a stream, or goes on with it. What the task had
@@ -41,7 +43,29 @@ func (s *session) runStream() {
 	}
 	p.buffers.put(in)
 	p.putExchange(x)
+	p.putSession(s)
 }
+
+// getSession gives a session for a stream.
+func (p *Proxy) getSession() *session {
+	if n := len(p.streams); n > 0 {
+		s := p.streams[n-1]
+		p.streams = p.streams[:n-1]
+		return s
+	}
+	return &session{proxy: p}
+}
+
+// putSession takes it back. Who was told of it too late still finds its proxy.
+func (p *Proxy) putSession(s *session) {
+	*s = session{proxy: p}
+	if len(p.streams) < keptSessions {
+		p.streams = append(p.streams, s)
+	}
+}
+
+// keptSessions of streams are kept by a loop.
+const keptSessions = 256
 
 // preface is what a client sends that speaks HTTP/2 (RFC 9113 3.4).
 const preface = "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"

@@ -71,7 +71,9 @@ func (u *upload) start() {
 // Run is the upload's task.
 func (u *upload) Run() {
 	x := u.x
-	u.failure = u.move()
+	if !u.stopped {
+		u.failure = u.move()
+	}
 	u.running = false
 	switch {
 	case u.stopped:
