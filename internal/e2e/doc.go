@@ -21,6 +21,7 @@
 //	interop_test.go   clients over GnuTLS, NSS, OpenSSL and Java, and a browser
 //	mixed_test.go     clients of all protocols on one port
 //	downgrade_test.go requests of HTTP/2 that would be others as HTTP/1.1
+//	websocket_*.go    WebSockets: their bytes, and how long they live
 //	crowd_test.go     thousands of slow clients
 //	chaos_test.go     everything at once, and what is left of it
 //	admin_test.go     the admin interface and the commands

@@ -20,12 +20,17 @@ import (
 // webSocketEcho is a server that accepts WebSockets (RFC 6455 4.2.2) and sends back
 // what comes, until it ends.
 func webSocketEcho(p *testkit.Peer) {
+	webSocketAccept(p)
+	p.Send(p.Read(5))
+	p.AwaitEnd()
+}
+
+// webSocketAccept takes an upgrade.
+func webSocketAccept(p *testkit.Peer) {
 	m := p.Head()
 	sum := sha1.Sum([]byte(m.Get("Sec-WebSocket-Key") + "258EAFA5-E914-47DA-95CA-C5AB0DC85B11"))
 	p.Send("HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: Upgrade\r\nSec-WebSocket-Accept: " +
 		base64.StdEncoding.EncodeToString(sum[:]) + "\r\n\r\n")
-	p.Send(p.Read(5))
-	p.AwaitEnd()
 }
 
 // framer is a client's end of a connection of HTTP/2 without TLS.

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"sluice/internal/admission/gate"
+	"sluice/internal/message"
 	"sluice/internal/reactor"
 	"sluice/internal/segment"
 )
@@ -12,11 +13,16 @@ import (
 // rateAfter is how long a body may trickle before the least rate is asked of it.
 const rateAfter = 5 * time.Second
 
-// startBody settles how the request's content is framed.
+// startBody settles how the request's content is framed. CONNECT has none: what comes is
+// for the other end of the tunnel, once there is one.
 func (x *exchange) startBody() bool {
 	r := &x.req
 	x.begun = true
-	if err := x.body.Start(r.Body, r.ContentLength, x.snap.body, &x.snap.limits); err != nil {
+	framing := r.Body
+	if r.Method == message.CONNECT {
+		framing = message.NoBody
+	}
+	if err := x.body.Start(framing, r.ContentLength, x.snap.body, &x.snap.limits); err != nil {
 		return x.fail(ofFault(err, ReadingBody))
 	}
 	return true

@@ -233,3 +233,15 @@ func (p *Peer) Reset() {
 	p.conn.Close()
 	runtime.Goexit()
 }
+
+// Echo sends back what comes until the other end closes.
+func (p *Peer) Echo() {
+	b := make([]byte, 16<<10)
+	for {
+		p.renew()
+		n, err := p.in.Read(b)
+		p.check(err)
+		_, err = p.conn.Write(b[:n])
+		p.check(err)
+	}
+}
