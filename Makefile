@@ -46,6 +46,7 @@ deps: go ## install what the tests need
 	@for tool in $(GOTOOLS); do \
 	  command -v "$${tool%%:*}" >/dev/null || [ -x "$$($(GO) env GOPATH)/bin/$${tool%%:*}" ] || \
 	  { echo "Installing $${tool#*:}"; GOBIN="$$($(GO) env GOPATH)/bin" $(GO) install "$${tool#*:}"; }; done
+	@$(GO) build -C internal/e2e/testdata/interop -buildvcs=false -o /dev/null . # downloads what it is made of
 
 test: deps vet unit race ## run every test, all set-up included
 
