@@ -16,6 +16,9 @@
 //	log_test.go       the access log
 //	reload_test.go    configurations come and go under load
 //	process_test.go   processes die, drain and run out of descriptors
+//	frames_test.go    a server of HTTP/2, frame by frame
+//	http2_*_test.go   servers of HTTP/2, and what they may do wrong
+//	grpc_test.go      gRPC's own client and server, of testdata/interop
 //	h2spec_test.go    HTTP/2 as h2spec has it
 //	abuse_test.go     HTTP/2 that is meant to do harm
 //	interop_test.go   clients over GnuTLS, NSS, OpenSSL and Java, and a browser
