@@ -498,3 +498,42 @@ func TestHTTP3Reset(t *testing.T) {
 		t.Errorf("the server has taken %d requests for whole, want the last", ends.Load())
 	}
 }
+
+// A WebSocket comes by an extended CONNECT (RFC 9220), and is one of HTTP/1.1 for the
+// server.
+func TestWebSocketOverHTTP3(t *testing.T) {
+	t.Parallel()
+	b := testkit.Serve(t, webSocketEcho)
+	q := startHTTP3(t, "", farm(b.URL()))
+	ctx, stop := context.WithTimeout(context.Background(), testkit.Patience)
+	defer stop()
+	s, err := q.connect().http.OpenRequestStream(ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := newRequest(t, http.MethodConnect, q.secure("/chat"), nil)
+	r.Proto = "websocket"
+	r.Header.Set("Sec-WebSocket-Version", "13")
+	if err := s.SendRequestHeader(r); err != nil {
+		t.Fatal(err)
+	}
+	answer, err := s.ReadResponse()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if answer.StatusCode != 200 {
+		t.Fatalf("%s", answer.Status)
+	}
+	if _, err := io.WriteString(s, "hello"); err != nil {
+		t.Fatal(err)
+	}
+	echo := make([]byte, len("hello"))
+	if _, err := io.ReadFull(s, echo); err != nil || string(echo) != "hello" {
+		t.Fatalf("%q came back, %v", echo, err)
+	}
+	s.Close()
+	if rest, err := io.ReadAll(s); len(rest) > 0 || err != nil {
+		t.Errorf("%q, %v at the end", rest, err)
+	}
+	testkit.Eventually(t, "the server's connection ends", func() bool { return b.Open() == 0 })
+}

@@ -330,6 +330,9 @@ func (s *Stream) End(trailers message.Fields) error {
 	return nil
 }
 
+// CloseWrite ends what is sent; the client may still send.
+func (s *Stream) CloseWrite() error { return s.End(nil) }
+
 // Request fills in the request's head, as often as it is asked.
 func (s *Stream) Request(r *message.Request) {
 	fields := append(r.Fields[:0], s.request.Fields...)
