@@ -13,7 +13,6 @@ import (
 // TestStreamAllocatesNothing: whole requests over a warm connection of HTTP/2.
 func TestStreamAllocatesNothing(t *testing.T) {
 	b := newBare(t, "off", "off")
-	greeting := preface + "\x00\x00\x00\x04\x00\x00\x00\x00\x00" + "\x00\x00\x00\x04\x01\x00\x00\x00\x00"
 	if err := b.pass(b.client, []byte(greeting), b.client, 9); err != nil {
 		t.Fatal(err)
 	}
