@@ -123,9 +123,6 @@ func (x *exchange) sendOn(stream ServerStream) (n int, err error) {
 	}
 	whole, trailers := x.body.Done(), x.requestTrailers()
 	last := whole && len(x.first) == 0 && len(trailers) == 0
-	if x.req.Method == message.CONNECT {
-		return 0, stream.Send(&x.out, false) // a tunnel stays open
-	}
 	if err = stream.Send(&x.out, last); err != nil || last {
 		return 0, err
 	}
