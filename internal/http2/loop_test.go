@@ -430,3 +430,20 @@ func TestResetUnprocessed(t *testing.T) {
 		}
 	}
 }
+
+// TestLostBeforeSent: a call whose link is lost before it was sent has not been processed.
+func TestLostBeforeSent(t *testing.T) {
+	e := &still{now: 1}
+	link := NewClient(e, playConfig(nil)).Connect(&tape{e: e}, new(mirror))
+	call, _ := link.Call()
+	link.Close()
+	if _, err := call.Tunnels(); !errors.Is(err, ErrUnprocessed) {
+		t.Errorf("asked whether the server takes tunnels: %v", err)
+	}
+	if err := call.Send(new(message.Request), true); !errors.Is(err, ErrUnprocessed) {
+		t.Errorf("sent: %v", err)
+	}
+	if !link.Leaving() || link.Settled() {
+		t.Error("the link takes calls, or has heard from its server")
+	}
+}
