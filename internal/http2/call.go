@@ -291,6 +291,9 @@ func (k *Call) Close() error {
 	return err
 }
 
+// CloseWrite ends what is sent; the server may still send.
+func (k *Call) CloseWrite() error { return k.End(nil) }
+
 // Linger does what Close does.
 func (k *Call) Linger(time.Duration) { k.Close() }
 
