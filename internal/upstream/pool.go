@@ -228,6 +228,7 @@ func (p *Pool) Give(c *Conn, keepAlive time.Duration, most int) {
 	}
 	at := p.at(c.server)
 	c.OnHangup(nil)
+	c.OnSlow(0, nil)
 	c.SetWriteTimeout(0)
 	if c.Ready() || c.server.gone.Load() { // Ready: the server has closed it, or speaks out of turn
 		p.Discard(c)
