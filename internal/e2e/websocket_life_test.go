@@ -63,8 +63,7 @@ func (s *socket) says(t *testing.T, text string) {
 }
 
 // What a WebSocket carries is the business of its two ends: all bytes, in pieces of any size,
-// come as they were sent, with TLS and without, by HTTP/1.1 and by HTTP/2. That is why no
-// implementation of either end can fail through Sluice that does not fail without.
+// come as they were sent, with TLS and without, by HTTP/1.1 and by HTTP/2.
 func TestWebSocketBytes(t *testing.T) {
 	t.Parallel()
 	b := testkit.Serve(t, switching)
