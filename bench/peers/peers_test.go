@@ -137,7 +137,7 @@ func TestIsELF(t *testing.T) {
 }
 
 func TestPorts(t *testing.T) {
-	var p Ports
+	p := Ports{last: firstPort}
 	a, err := p.Next()
 	if err != nil {
 		t.Fatal(err)

@@ -3,6 +3,7 @@ package peers
 import (
 	"context"
 	"fmt"
+	"math/rand/v2"
 	"net"
 	"net/http"
 	"os"
@@ -184,17 +185,21 @@ func floorArgs(_ string, s Setup) []string {
 
 func address(port int) string { return net.JoinHostPort("127.0.0.1", strconv.Itoa(port)) }
 
-// Ports gives out ports to listen on. It counts up from below the range that the
-// kernel takes clients' ports from, so that no outgoing connection is in the way.
+// Ports gives out ports to listen on. They are below the range that the kernel takes
+// clients' ports from, so that no outgoing connection is in the way, and above those that
+// the tests of Sluice use. It counts up from any of them: others may do so at the same
+// time, and a port is free until its program has started.
 type Ports struct{ last int }
 
-const firstPort, lastPort = 21000, 32000
+const firstPort, lastPort = 30000, 32768
 
 // Next is a port on 127.0.0.1 that nobody listens on.
 func (p *Ports) Next() (int, error) {
+	if p.last == 0 {
+		p.last = firstPort + rand.IntN(lastPort-firstPort)
+	}
 	for range lastPort - firstPort {
-		p.last = max(firstPort, p.last+1)
-		if p.last == lastPort {
+		if p.last++; p.last >= lastPort {
 			p.last = firstPort
 		}
 		l, err := net.Listen("tcp", address(p.last))
