@@ -8,6 +8,7 @@ import (
 	"sluice/internal/http1"
 	"sluice/internal/http2/hpack"
 	"sluice/internal/message"
+	"sluice/internal/reactor"
 )
 
 // mostInterims heads of a call wait to be asked for, the final one aside.
@@ -58,7 +59,7 @@ func (k *Call) Tunnels() (bool, error) {
 			return false, ErrUnprocessed
 		}
 		l.out.crowd = append(l.out.crowd, &k.stream) // woken by what is sent, as the word that they have come
-		k.wait(k.writer, k.writeBy, &slowBy)
+		k.AwaitRoom(0, &slowBy)
 	}
 	return l.peer.connect, nil
 }
@@ -158,7 +159,7 @@ func (k *Call) arrived(h frameHead, block []byte) *Fault {
 	if h.has(endStream) {
 		return k.end()
 	}
-	k.rouse(false)
+	k.Rouse(false)
 	return nil
 }
 
@@ -247,13 +248,13 @@ func frameAnswer(r *message.Response, end bool, to message.Method) *Fault {
 // until the next Answer, or Close.
 func (k *Call) Answer(r *message.Response) (ok bool, err error) {
 	if k.heads == 0 {
-		if err := k.meets(); err != nil && err != errWait {
+		if err := k.Meets(); err != nil && err != reactor.ErrNothing {
 			return false, err
 		}
 		return false, nil
 	}
-	if k.failure != nil {
-		return false, k.failure
+	if err := k.GivenUp(); err != nil {
+		return false, err
 	}
 	a := k.first
 	if k.first = a.next; k.first == nil {
@@ -275,7 +276,7 @@ func (k *Call) Trailers() message.Fields { return k.tail.Fields }
 
 // Close implements net.Conn: it gives up what is not at its end.
 func (k *Call) Close() error {
-	if k.closed {
+	if k.Closed() {
 		return net.ErrClosed
 	}
 	l := k.Link()

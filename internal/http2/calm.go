@@ -69,46 +69,58 @@ const (
 	mostReplies = 16 << 10
 )
 
-// budget is how often something may happen: so many times at once, and once more
-// each pause.
-type budget struct {
+// Budget is how often something may happen: so many times at once, and once more
+// each pause. Times are ns of any clock that never goes back.
+type Budget struct {
+	most  int64
+	pause time.Duration
 	spent int64
-	since int64 // when spent was brought up to date, executor time
+	since int64 // when spent was brought up to date
 }
 
-// spend takes n of most; false: they are not left.
-func (b *budget) spend(n, most, now int64, pause time.Duration) bool {
-	if back := (now - b.since) / int64(pause); back > 0 {
-		b.earn(back)
-		b.since += back * int64(pause)
+// Spend takes n; false: they are not left.
+func (b *Budget) Spend(n, now int64) bool {
+	if back := (now - b.since) / int64(b.pause); back > 0 {
+		b.Earn(back)
+		b.since += back * int64(b.pause)
 	}
 	b.spent += n
-	return b.spent <= most
+	return b.spent <= b.most
 }
 
-func (b *budget) earn(n int64) { b.spent = max(0, b.spent-n) }
+// Earn gives n back.
+func (b *Budget) Earn(n int64) { b.spent = max(0, b.spent-n) }
 
-// calm is what a connection's peer has spent. Loop only.
-type calm struct {
-	resets, faults, idle budget
+// Calm is what the peer of a connection may do that leads to nothing (RFC 9113 10.5, RFC
+// 9114 10.5): reset what it has asked for, make us reset or refuse, and send frames that
+// mean nothing.
+type Calm struct {
+	Resets, Faults, Idle Budget
 	moved                int64 // bytes of content that nothing was earned for yet
 }
 
-// begin sets the clocks.
-func (c *calm) begin(now int64) {
-	c.resets.since, c.faults.since, c.idle.since = now, now, now
+// NewCalm is that of a connection which begins now.
+func NewCalm(now int64) Calm {
+	return Calm{
+		Resets: Budget{most: mostResets, pause: resetPause, since: now},
+		Faults: Budget{most: mostFaults, pause: faultPause, since: now},
+		Idle:   Budget{most: mostIdle, pause: idlePause, since: now},
+	}
 }
 
+// Ended notes a stream that has come to its end.
+func (c *Calm) Ended() { c.Idle.Earn(idlePerStream) }
+
 // move notes n bytes of content that came or went.
-func (c *calm) move(n int) {
+func (c *Calm) move(n int) {
 	c.moved += int64(n)
-	c.idle.earn(c.moved / bytesPerIdle)
+	c.Idle.Earn(c.moved / bytesPerIdle)
 	c.moved %= bytesPerIdle
 }
 
 // waste counts a frame that leads to nothing; it is a fault if there were too many.
 func (c *conn) waste(class Class, n int64) *Fault {
-	if c.calm.idle.spend(n, mostIdle, c.exec.Now(), idlePause) {
+	if c.calm.Idle.Spend(n, c.exec.Now()) {
 		return nil
 	}
 	c.cfg.Count(class)

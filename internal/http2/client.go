@@ -137,7 +137,7 @@ func (l *Link) isReset(s *stream, code Code) *Fault {
 	if s.ended && code == NoError {
 		s.unwanted = true
 		s.leave()
-		s.writer.Set()
+		s.Resume()
 		return nil
 	}
 	s.fail(ResetError(code))

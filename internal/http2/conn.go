@@ -88,7 +88,7 @@ type conn struct {
 
 	streams
 	decoder hpack.Decoder
-	calm    calm
+	calm    Calm
 	flow    receiving
 	out     sending
 	peer    peerSettings
@@ -128,7 +128,7 @@ const (
 // start begins to serve; came is what was read from the wire already.
 func (c *conn) start(came []byte) {
 	now := c.exec.Now()
-	c.calm.begin(now)
+	c.calm = NewCalm(now)
 	c.flow.begin(int64(c.cfg.ConnWindow))
 	c.out.begin(c)
 	c.peer.begin()
@@ -247,13 +247,17 @@ func (c *conn) lapse() {
 func (c *conn) lapseStreams(now int64) {
 	c.streamsBy = 0
 	for s := range c.all {
-		switch waits := s.idle != nil || s.watch != nil || s.lingers; {
-		case s.lingers && passed(s.readBy, now):
+		by := s.WakeBy()
+		if s.lingers {
+			by = s.lingerBy
+		}
+		switch {
+		case !passed(by, now):
+			c.streamsBy = earlier(c.streamsBy, by)
+		case s.lingers:
 			s.cut(NoError, net.ErrClosed)
-		case waits && passed(s.readBy, now):
-			s.rouse(true)
-		case waits:
-			c.streamsBy = earlier(c.streamsBy, s.readBy)
+		default:
+			s.Rouse(true)
 		}
 	}
 }

@@ -59,7 +59,7 @@ func feed(t *testing.T, b []byte, cuts uint64) fed {
 	for _, s := range h.streams {
 		content := make([]byte, s.queue.n)
 		s.queue.take(c.pool, content)
-		out.said = append(out.said, fmt.Sprintf("%d %q %v %v", s.id, content, s.ended, s.fault))
+		out.said = append(out.said, fmt.Sprintf("%d %q %v %v", s.id, content, s.ended, s.Fault()))
 	}
 	out.said = append(h.said, out.said...)
 	return out
@@ -145,7 +145,7 @@ func feedLink(t *testing.T, b []byte, cuts uint64) fed {
 		}
 		content := make([]byte, k.queue.n)
 		k.queue.take(k.c.pool, content)
-		out.said = append(out.said, fmt.Sprintf("%q %v %v %v", content, k.stream.ended, k.fault, k.Trailers()))
+		out.said = append(out.said, fmt.Sprintf("%q %v %v %v", content, k.stream.ended, k.Fault(), k.Trailers()))
 	}
 	return out
 }

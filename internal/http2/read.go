@@ -81,7 +81,7 @@ func (c *conn) judge(id uint32, f *Fault) *Fault {
 	} else if f := c.refuse(id, f.Code); f != nil {
 		return f
 	}
-	if !c.calm.faults.spend(1, mostFaults, c.exec.Now(), faultPause) {
+	if !c.calm.Faults.Spend(1, c.exec.Now()) {
 		c.cfg.Count(MadeYouReset)
 		return errCalm
 	}

@@ -81,7 +81,7 @@ func (o *sending) clear() {
 // admit wakes who waits for room.
 func (o *sending) admit() {
 	for i, s := range o.crowd {
-		s.writer.Set()
+		s.Resume()
 		o.crowd[i] = nil
 	}
 	o.crowd = o.crowd[:0]
@@ -145,7 +145,7 @@ func (o *sending) fill() {
 		switch {
 		case len(s.pending) == 0:
 			o.remove(s)
-			s.writer.Set()
+			s.Resume()
 		case s.sendWindow <= 0:
 			o.remove(s)
 		case s.priority.incremental && s.behind != nil:

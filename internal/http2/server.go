@@ -118,7 +118,7 @@ func (c *Conn) left() { c.emptied() }
 // work for nothing.
 func (c *Conn) isReset(s *stream, code Code) *Fault {
 	s.fail(ResetError(code))
-	if c.calm.resets.spend(1, mostResets, c.exec.Now(), resetPause) {
+	if c.calm.Resets.Spend(1, c.exec.Now()) {
 		return nil
 	}
 	c.cfg.Count(RapidReset)
@@ -149,7 +149,8 @@ func (c *Conn) section(h frameHead, block []byte) *Fault {
 		c.owner.Accept(s)
 		return nil
 	}
-	s.closed, s.released = true, true
+	s.Shut()
+	s.released = true
 	c.pool.putStream(s)
 	if status != 0 {
 		return c.turnAway(h, status)
@@ -199,11 +200,11 @@ func (c *Conn) crowded() *Fault {
 	} else if c.settleBy == 0 {
 		return errStreams
 	}
-	if !c.calm.resets.spend(1, mostResets, c.exec.Now(), resetPause) {
+	if !c.calm.Resets.Spend(1, c.exec.Now()) {
 		c.cfg.Count(class)
 		return errCalm
 	}
-	c.calm.faults.earn(1)
+	c.calm.Faults.Earn(1)
 	return errStreams
 }
 
@@ -271,12 +272,12 @@ func (s *Stream) giveBack() { s.c.pool.putStream(s) }
 func (s *Stream) lost() {}
 
 func (s *Stream) quit(code Code) error {
-	if s.closed {
+	if s.Closed() {
 		return net.ErrClosed
 	}
 	c := s.Conn()
 	if c.live--; code == NoError && s.listed { // answered before the content had come: what is under way leads to nothing
-		c.calm.idle.earn(idlePerStream)
+		c.calm.Ended()
 	}
 	return s.close(code)
 }

@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"github.com/quic-go/quic-go"
+
+	"sluice/internal/http2"
 )
 
 // Owner is who has a connection served. Its methods are called on the loop, outside of
@@ -28,6 +30,7 @@ type Conn struct {
 	server *Server
 	quic   *quic.Conn
 	cfg    *Config
+	began  time.Time
 	owner  Owner // loop only; nil before the loop has heard of it, and once it is gone
 
 	requests sync.WaitGroup   // its goroutines but serve
@@ -42,14 +45,12 @@ type Conn struct {
 	kinds  uint64        // of one-way streams that have come: a bit each
 	idle   *time.Timer   // runs while live is 0
 	quiet  chan struct{} // a token: live has come to 0
-	calm   calm
+	calm   http2.Calm
 	silent bool // the timer is to be left alone
 }
 
 func newConn(s *Server, q *quic.Conn) *Conn {
-	c := &Conn{server: s, quic: q, cfg: s.config.Load(), parting: make(chan struct{}), quiet: make(chan struct{}, 1)}
-	now := time.Now()
-	c.calm.resets.since, c.calm.faults.since, c.calm.idle.since = now, now, now
+	c := &Conn{server: s, quic: q, cfg: s.config.Load(), began: time.Now(), calm: http2.NewCalm(0), parting: make(chan struct{}), quiet: make(chan struct{}, 1)}
 	return c
 }
 
@@ -136,7 +137,7 @@ func (c *Conn) admit(q *quic.Stream) bool {
 func (c *Conn) quit() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.calm.idle.spent = max(0, c.calm.idle.spent-idlePerStream)
+	c.calm.Ended()
 	if c.live--; c.live > 0 {
 		return
 	}

@@ -64,7 +64,7 @@ func (c *Conn) critical(q *quic.ReceiveStream) {
 		err = errPushStream
 	default:
 		q.CancelRead(quic.StreamErrorCode(StreamCreationError)) // RFC 9114 6.2
-		if c.bear(idlePerStream) {
+		if c.bear(strangeStream) {
 			return
 		}
 		err = errLoad

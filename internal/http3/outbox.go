@@ -201,7 +201,7 @@ func (s *Stream) pump() {
 		var void, wake bool
 		b, void, wake = s.out.next(b, s.c.quic.Context().Done())
 		if wake {
-			s.submit(s.writer.Set)
+			s.submit(s.Resume)
 		}
 		switch {
 		case void:

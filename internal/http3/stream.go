@@ -19,6 +19,7 @@ import (
 // reactor.Stream whose peer is the other end of the stream. Loop only, save where it
 // says else.
 type Stream struct {
+	reactor.Share
 	c *Conn
 	q *quic.Stream
 
@@ -36,25 +37,13 @@ type Stream struct {
 	users    atomic.Int32 // the owner and goroutines that have not let go of it
 	heard    func()       // tells the loop of what has come
 
-	closed  bool  // by its owner
-	done    bool  // the answer's end was gathered
-	fault   error // why nothing more comes or goes: reset, or the connection's end
-	failure error // given by Abort
-
-	reader, writer  reactor.Signal
-	parked          int           // tasks that wait
-	readBy, writeBy int64         // deadlines, executor time; 0: none
-	stall           time.Duration // for the client to take anything
-
-	idle, watch, hangup, slow reactor.Job
-	slowAfter                 time.Duration
-	alarm                     *time.Timer // for a deadline while no task waits; nil: none was needed yet
+	done  bool          // the answer's end was gathered
+	stall time.Duration // for the client to take anything
+	alarm *time.Timer   // for a deadline while no task waits; nil: none was needed yet
 }
 
 // begin makes the stream the loop's.
-func (s *Stream) begin() {
-	s.reader, s.writer = s.c.server.exec.NewSignal(), s.c.server.exec.NewSignal()
-}
+func (s *Stream) begin() { s.Begin(s.c.server.exec, s) }
 
 func (s *Stream) now() int64 { return s.c.server.exec.Now() }
 
@@ -73,18 +62,10 @@ func (s *Stream) leave() {
 	s.c.quit()
 }
 
-// errWait means that there is nothing to read yet.
-const errWait = syscall.EAGAIN
-
-// meets is what a Read would meet; nil: content.
-func (s *Stream) meets() error {
-	switch {
-	case s.closed:
-		return net.ErrClosed
-	case s.failure != nil:
-		return s.failure
-	case s.fault != nil:
-		return s.fault
+// Meets implements reactor.Host.
+func (s *Stream) Meets() error {
+	if err := s.Unusable(); err != nil {
+		return err
 	}
 	switch content, end := s.in.look(); {
 	case content:
@@ -92,8 +73,11 @@ func (s *Stream) meets() error {
 	case end != nil:
 		return end
 	}
-	return errWait
+	return reactor.ErrNothing
 }
+
+// Unparked implements reactor.Host.
+func (s *Stream) Unparked() {}
 
 // Read implements reactor.Stream. Content that is not as long as was declared, or
 // that ends with a reset, ends with an error: *Fault or ResetError.
@@ -101,128 +85,21 @@ func (s *Stream) Read(p []byte) (int, error) {
 	if err := s.Await(); err != nil {
 		return 0, err
 	}
-	if err := s.meets(); err != nil {
+	if err := s.Meets(); err != nil {
 		return 0, err
 	}
 	return s.in.take(p), nil
 }
 
-// Await implements reactor.Stream.
-func (s *Stream) Await() error {
-	slowBy := int64(0)
-	for {
-		switch err := s.meets(); {
-		case s.closed || s.failure != nil:
-			return err
-		case err != errWait:
-			return nil
-		case passed(s.readBy, s.now()):
-			return os.ErrDeadlineExceeded
-		}
-		s.wait(s.reader, s.readBy, &slowBy)
-	}
-}
-
-// wait parks until sig is set, or it is time at (0: never). slowBy is when a wait
-// that goes on for so long is slow; 0: it begins now.
-func (s *Stream) wait(sig reactor.Signal, at int64, slowBy *int64) {
-	now := s.now()
-	if s.slow != nil {
-		if *slowBy == 0 {
-			*slowBy = now + int64(s.slowAfter)
-		}
-		at = earlier(at, *slowBy)
-	}
-	d := time.Duration(0)
-	if at != 0 {
-		d = max(1, time.Duration(at-now))
-	}
-	s.parked++
-	set := sig.Wait(d)
-	s.parked--
-	now = s.now()
-	if !set && (at == 0 || now < at) && s.failure == nil {
-		s.failure = net.ErrClosed // the loop ends
-	}
-	if job := s.slow; job != nil && now >= *slowBy {
-		s.slow = nil
-		job.Run()
-	}
-}
-
-func passed(by, now int64) bool { return by != 0 && now >= by }
-
-// earlier is the first of two times of which 0 is none.
-func earlier(a, b int64) int64 {
-	if a == 0 || b != 0 && b < a {
-		return b
-	}
-	return a
-}
-
-// Ready implements reactor.Stream.
-func (s *Stream) Ready() bool { return s.meets() != errWait }
-
-// Idle implements reactor.Stream.
-func (s *Stream) Idle(job reactor.Job) bool {
-	if job != nil && (s.Ready() || passed(s.readBy, s.now())) {
-		s.c.server.exec.Go(job)
-		return true
-	}
-	s.idle = job
-	s.remind()
-	return true
-}
-
-// Watch implements reactor.Stream. That the client has ended its content is no reason
-// to run job: it awaits the answer.
-func (s *Stream) Watch(job reactor.Job) bool {
-	if job != nil && (s.over() || passed(s.readBy, s.now())) {
-		s.c.server.exec.Go(job)
-		return true
-	}
-	s.watch = job
-	s.remind()
-	return true
-}
-
-// over reports whether nothing more can come of the stream.
-func (s *Stream) over() bool { return s.closed || s.failure != nil || s.fault != nil }
-
-// remind has somebody look at the read deadline when no task does.
-func (s *Stream) remind() {
+// Remind implements reactor.Host. The loop's clock is up to a turn behind, so Lapse may
+// come too early, and wants another.
+func (s *Stream) Remind(by int64) {
 	if s.alarm != nil {
 		s.alarm.Stop()
 	}
-	if s.readBy == 0 || s.idle == nil && s.watch == nil {
-		return
+	if by != 0 {
+		s.alarm = time.AfterFunc(time.Duration(max(0, by-s.now())), func() { s.submit(s.Lapse) })
 	}
-	s.alarm = time.AfterFunc(time.Duration(max(0, s.readBy-s.now())), func() { s.submit(s.lapse) })
-}
-
-// lapse runs who waits without a task, if it is time.
-func (s *Stream) lapse() {
-	switch {
-	case s.closed || s.readBy == 0:
-	case passed(s.readBy, s.now()):
-		s.rouse(true)
-	default:
-		s.remind() // the loop's clock is a turn behind
-	}
-}
-
-// rouse wakes who waits for something to read. over: also who only waits for the end.
-func (s *Stream) rouse(over bool) {
-	if job := s.watch; job != nil && over {
-		s.watch = nil
-		s.c.server.exec.Go(job)
-	}
-	if job := s.idle; job != nil {
-		s.idle = nil
-		s.c.server.exec.Go(job)
-		return
-	}
-	s.reader.Set()
 }
 
 // come follows from content, or its end: a reset is the end of the whole stream.
@@ -230,7 +107,7 @@ func (s *Stream) come() {
 	if end := s.in.ended(); end != nil && end != io.EOF {
 		s.fail(end)
 	} else {
-		s.rouse(false)
+		s.Rouse(false)
 	}
 }
 
@@ -246,7 +123,7 @@ func (s *Stream) Write(p []byte) (n int, err error) {
 			continue
 		}
 		s.flush()
-		s.wait(s.writer, s.writeBy, &slowBy)
+		s.AwaitRoom(0, &slowBy)
 	}
 	if s.out.size() >= atOnce {
 		s.flush()
@@ -270,23 +147,19 @@ type flusher Stream
 // Run flushes.
 func (f *flusher) Run() {
 	s := (*Stream)(f)
-	if s.out.soon = false; !s.closed && !s.done && s.fault == nil {
+	if s.out.soon = false; !s.Closed() && !s.done && s.Fault() == nil {
 		s.flush()
 	}
 }
 
 // unwritable is why nothing can be sent; nil: it can.
 func (s *Stream) unwritable() error {
-	switch {
-	case s.closed:
-		return net.ErrClosed
-	case s.failure != nil:
-		return s.failure
-	case s.fault != nil:
-		return s.fault
+	switch err := s.Unusable(); {
+	case err != nil:
+		return err
 	case s.done:
 		return net.ErrClosed
-	case passed(s.writeBy, s.now()):
+	case s.Late():
 		return os.ErrDeadlineExceeded
 	}
 	return nil
@@ -303,7 +176,7 @@ func (s *Stream) Respond(r *message.Response, last bool) error {
 		if !s.out.full() {
 			break
 		}
-		s.wait(s.writer, s.writeBy, &slowBy)
+		s.AwaitRoom(0, &slowBy)
 	}
 	s.out.append(func(b []byte) []byte { return appendHead(b, r) })
 	if s.done = last; last {
@@ -316,7 +189,7 @@ func (s *Stream) Respond(r *message.Response, last bool) error {
 
 // End ends the content, with trailers if there are any.
 func (s *Stream) End(trailers message.Fields) error {
-	if s.done && !s.closed {
+	if s.done && !s.Closed() {
 		return nil
 	}
 	if err := s.unwritable(); err != nil {
@@ -349,17 +222,11 @@ func (s *Stream) Conn() *Conn { return s.c }
 // fail notes that the stream is gone: the client has reset it, or the connection is
 // lost. What has come and was not read is lost as well.
 func (s *Stream) fail(why error) {
-	if s.closed || s.fault != nil {
+	if s.Closed() || s.Fault() != nil {
 		return
 	}
-	s.fault = why
 	s.out.cancel()
-	if job := s.hangup; job != nil {
-		s.hangup = nil
-		job.Run()
-	}
-	s.rouse(true)
-	s.writer.Set()
+	s.Break(why)
 }
 
 // gone follows from the end of the stream's sending half that we have not brought
@@ -400,11 +267,10 @@ func (s *Stream) Linger(time.Duration) { s.Close() }
 func (s *Stream) Reset() { s.quit(InternalError) }
 
 func (s *Stream) quit(code Code) error {
-	if s.closed {
+	if s.Closed() {
 		return net.ErrClosed
 	}
-	s.closed = true
-	s.hangup, s.watch, s.idle, s.slow = nil, nil, nil, nil
+	s.Shut()
 	if s.alarm != nil {
 		s.alarm.Stop()
 	}
@@ -417,93 +283,12 @@ func (s *Stream) quit(code Code) error {
 		s.q.CancelRead(quic.StreamErrorCode(code))
 	}
 	s.in.close()
-	s.reader.Set()
-	s.writer.Set()
 	s.leave()
 	return nil
 }
 
-// OnHangup implements reactor.Stream.
-func (s *Stream) OnHangup(job reactor.Job) {
-	if job != nil && s.fault != nil {
-		job.Run()
-		return
-	}
-	s.hangup = job
-}
-
-// OnSlow implements reactor.Stream.
-func (s *Stream) OnSlow(d time.Duration, job reactor.Job) { s.slow, s.slowAfter = job, d }
-
-// Abort implements reactor.Stream.
-func (s *Stream) Abort(err error) {
-	if s.failure == nil {
-		s.failure = err
-	}
-	s.rouse(true)
-	s.writer.Set()
-}
-
-// SetReadTimeout implements reactor.Stream.
-func (s *Stream) SetReadTimeout(d time.Duration) { s.setRead(s.from(d)) }
-
-// SetWriteTimeout implements reactor.Stream.
-func (s *Stream) SetWriteTimeout(d time.Duration) { s.setWrite(s.from(d)) }
-
 // SetStall implements reactor.Stream: it is of effect before the answer begins.
 func (s *Stream) SetStall(d time.Duration) { s.stall = d }
-
-// from is the time d from now; 0 for none.
-func (s *Stream) from(d time.Duration) int64 {
-	if d <= 0 {
-		return 0
-	}
-	return s.now() + int64(d)
-}
-
-// setRead sets the read deadline; who waits looks at it again.
-func (s *Stream) setRead(by int64) {
-	s.readBy = by
-	s.remind()
-	if s.parked > 0 {
-		s.reader.Set()
-	}
-}
-
-func (s *Stream) setWrite(by int64) {
-	if s.writeBy = by; s.parked > 0 {
-		s.writer.Set()
-	}
-}
-
-// SetReadDeadline implements net.Conn.
-func (s *Stream) SetReadDeadline(t time.Time) error {
-	s.setRead(s.until(t))
-	if passed(s.readBy, s.now()) {
-		s.rouse(true)
-	}
-	return nil
-}
-
-// SetWriteDeadline implements net.Conn.
-func (s *Stream) SetWriteDeadline(t time.Time) error {
-	s.setWrite(s.until(t))
-	return nil
-}
-
-// until turns a time into the executor's; what has passed is now.
-func (s *Stream) until(t time.Time) int64 {
-	if t.IsZero() {
-		return 0
-	}
-	return s.now() + int64(max(0, time.Until(t)))
-}
-
-// SetDeadline implements net.Conn.
-func (s *Stream) SetDeadline(t time.Time) error {
-	s.SetReadDeadline(t)
-	return s.SetWriteDeadline(t)
-}
 
 // LocalAddr implements net.Conn.
 func (s *Stream) LocalAddr() net.Addr { return s.c.quic.LocalAddr() }
