@@ -42,6 +42,7 @@ func Main(control int, build func(shared *segment.Segment, index int) Traffic) i
 		return 1
 	}
 	defer shared.Close()
+	defer collectLess()()
 	newControl(conn, shared, level, build).run()
 	return 0
 }
