@@ -47,6 +47,11 @@ func TestNothingIsAllocated(t *testing.T) {
 			s := l.NewSignal()
 			return func() { s.Set(); s.Wait(0) }
 		}},
+		{"what comes from elsewhere", func(_ *testing.T, l *Loop) func() {
+			came := l.NewSignal()
+			f := came.Set
+			return func() { l.Submit(f); came.Wait(time.Minute) }
+		}},
 		{"a splice", func(t *testing.T, l *Loop) func() {
 			a, b := connPair(t, l)
 			c, d := connPair(t, l)

@@ -59,6 +59,7 @@ type Loop struct {
 
 	mu        sync.Mutex // held for an append or a swap, never longer
 	submitted []func()
+	ran       []func() // room for the next; the loop only
 
 	pending  atomic.Bool  // submitted is not empty
 	sleeping atomic.Bool  // the loop is in, or about to enter, a sleeping poll
@@ -211,12 +212,14 @@ func (l *Loop) runSubmitted() {
 	}
 	l.mu.Lock()
 	fs := l.submitted
-	l.submitted = nil
+	l.submitted = l.ran[:0]
 	l.pending.Store(false)
 	l.mu.Unlock()
 	for _, f := range fs {
 		f()
 	}
+	clear(fs)
+	l.ran = fs
 }
 
 // alarm is the loop as the source of its own eventfd.
