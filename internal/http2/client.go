@@ -61,8 +61,8 @@ func (l *Link) Room() int {
 	if l.Leaving() {
 		return 0
 	}
-	most := min(uint32(l.cfg.Streams), l.peer.streams)
-	return max(0, int(most)-l.open-l.reserved)
+	theirs := int(min(l.peer.streams, streamBits))
+	return max(0, min(l.cfg.Streams-l.housed, theirs-l.open)-l.reserved)
 }
 
 // Open is how many calls there are.

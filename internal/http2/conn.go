@@ -19,8 +19,10 @@ type Config struct {
 	Line   int // of method, target and what HTTP/1.1 would put around them
 	Fields int // field lines of a section
 
-	Window     int // of content that a stream may send ahead of its reader
-	ConnWindow int // that all streams of a connection may together
+	Window     int // of content that a stream may send ahead of its reader, at first
+	Widest     int // the same once it has grown, since its reader keeps up; at least Window
+	Spare      int // by which the windows of a connection's streams may have grown together
+	ConnWindow int // that all streams of a connection may send; 0: so much that none stands in another's way
 
 	Settled time.Duration // for the peer to acknowledge SETTINGS
 	Partial time.Duration // for a frame, or a head, once begun, to be whole
@@ -38,7 +40,11 @@ func (cfg Config) whole() Config {
 	if cfg.Count == nil {
 		cfg.Count = func(Class) {}
 	}
-	cfg.ConnWindow = max(cfg.ConnWindow, firstWindow)
+	cfg.Widest = max(cfg.Widest, cfg.Window)
+	if cfg.ConnWindow == 0 { // twice what they hold, as half of it may have been read without a word of that
+		cfg.ConnWindow = 2 * (cfg.Streams*cfg.Window + cfg.Spare)
+	}
+	cfg.ConnWindow = min(max(cfg.ConnWindow, firstWindow), mostWindow)
 	return cfg
 }
 
@@ -129,7 +135,7 @@ const (
 func (c *conn) start(came []byte) {
 	now := c.exec.Now()
 	c.calm = NewCalm(now)
-	c.flow.begin(int64(c.cfg.ConnWindow))
+	c.flow.begin(c.cfg)
 	c.out.begin(c)
 	c.peer.begin()
 	c.settleBy = now + int64(c.cfg.Settled)

@@ -9,6 +9,7 @@
 //	streams.go   which streams there are, and which there were
 //	stream.go    one stream as a reactor.Stream
 //	queue.go     content that has come and was not read yet
+//	window.go    how much may come: windows, that grow where the way is long
 //	send.go      content that goes out: windows, turns, the one flush per turn
 //	priority.go  whose turn it is (RFC 9218)
 //	section.go   field sections: unpacked, late ones, trailers

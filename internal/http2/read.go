@@ -2,19 +2,6 @@ package http2
 
 import "encoding/binary"
 
-// receiving is the connection's window for content that comes.
-type receiving struct {
-	window int64 // bytes that the peer may still send
-	size   int64
-	owed   int64 // read since the peer was told last
-}
-
-// begin: the peer starts with firstWindow, and is told at once of the rest.
-func (r *receiving) begin(size int64) {
-	r.window, r.size = firstWindow, size
-	r.owed = size - firstWindow
-}
-
 // content is a DATA frame that is coming: it is taken as it comes, not when it is
 // whole.
 type content struct {
@@ -192,6 +179,9 @@ func (c *conn) begins(h frameHead, pad int) *Fault {
 	case s.declared >= 0 && s.received+int64(content) > s.declared:
 		return errContent
 	}
+	if s.received == 0 {
+		s.since = c.exec.Now()
+	}
 	s.window -= int64(h.length)
 	s.received += int64(content)
 	c.content.s = s
@@ -235,17 +225,6 @@ func (c *conn) ends() {
 		if f := c.judge(s.id, s.end()); f != nil {
 			c.fail(f)
 		}
-	}
-}
-
-// credit gives n bytes of the connection's window back, once it is worth a frame.
-func (c *conn) credit(n int) {
-	f := &c.flow
-	if f.owed += int64(n); f.owed >= f.size/2 && !c.over {
-		c.out.b = appendWindowUpdate(c.out.make(), 0, uint32(f.owed))
-		f.window += f.owed
-		f.owed = 0
-		c.out.soon()
 	}
 }
 

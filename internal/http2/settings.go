@@ -20,6 +20,7 @@ func (c *conn) settingsFrame(h frameHead, payload []byte) *Fault {
 		return f
 	}
 	if h.has(ack) {
+		c.measure()
 		c.settleBy = 0
 		c.decoder.Acknowledged()
 		return nil

@@ -32,7 +32,10 @@ type stream struct {
 	// What comes.
 	queue    queue
 	window   int64 // bytes that the peer may still send
+	size     int64 // that it may send ahead
 	owed     int64 // read since the peer was told last
+	since    int64 // when that was, or the first content came; executor time
+	housed   bool  // it has room for content on the connection
 	declared int64 // content-length; -1: none
 	received int64 // bytes of content
 	ended    bool  // END_STREAM has come
@@ -66,7 +69,7 @@ type part interface {
 // reset makes a stream ready for its next life.
 func (s *stream) reset(c *conn, id uint32) {
 	*s = stream{
-		c: c, id: id, self: s.self, Share: s.Share, window: int64(c.cfg.Window), declared: -1,
+		c: c, id: id, self: s.self, Share: s.Share, window: int64(c.cfg.Window), size: int64(c.cfg.Window), declared: -1,
 		sendWindow: c.peer.window, priority: usual, lastFrame: -1,
 	}
 	s.Begin(c.exec, s)
@@ -109,6 +112,9 @@ func (s *stream) Read(p []byte) (int, error) {
 	}
 	n := s.queue.take(s.c.pool, p)
 	s.credit(n)
+	if s.vacate() {
+		s.c.side.left()
+	}
 	return n, nil
 }
 
@@ -203,19 +209,6 @@ func (s *stream) arrive(b []byte) {
 	s.Rouse(false)
 }
 
-// credit gives n bytes of both windows back, once it is worth a frame.
-func (s *stream) credit(n int) {
-	c := s.c
-	c.credit(n)
-	if s.owed += int64(n); s.owed < int64(c.cfg.Window)/2 || s.ended || !s.listed || c.over {
-		return
-	}
-	c.out.b = appendWindowUpdate(c.out.make(), s.id, uint32(s.owed))
-	s.window += s.owed
-	s.owed = 0
-	c.out.soon()
-}
-
 // end takes END_STREAM.
 func (s *stream) end() *Fault {
 	if s.declared >= 0 && s.received != s.declared {
@@ -246,6 +239,7 @@ func (s *stream) leave() {
 	if c.content.s == s {
 		c.content.s = nil
 	}
+	s.vacate()
 	c.side.left()
 	s.release()
 }
@@ -257,7 +251,7 @@ func (s *stream) fail(why error) {
 		return
 	}
 	s.self.lost()
-	s.c.credit(s.queue.clear(s.c.pool))
+	s.forget()
 	s.Break(why)
 }
 
@@ -303,7 +297,7 @@ func (s *stream) close(code Code) error {
 		s.cut(code, net.ErrClosed)
 	}
 	s.self.lost()
-	s.c.credit(s.queue.clear(s.c.pool))
+	s.forget()
 	s.release()
 	return nil
 }

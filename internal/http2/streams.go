@@ -7,11 +7,12 @@ const buckets = 32
 // streams are the open streams of a connection, and some memory of those that
 // were. Loop only.
 type streams struct {
-	table [buckets]*stream
-	open  int
-	last  uint32 // the highest that has begun; 0: none
-	used  recent // those that have begun
-	cut   recent // those that we have reset: the peer may not know yet
+	table  [buckets]*stream
+	open   int
+	housed int    // those that are open, and those of which content has not been read
+	last   uint32 // the highest that has begun; 0: none
+	used   recent // those that have begun
+	cut    recent // those that we have reset: the peer may not know yet
 }
 
 // recent remembers which of the last 256 streams of one side were something: bit
@@ -73,8 +74,9 @@ func (t *streams) find(id uint32) *stream {
 func (t *streams) add(s *stream) {
 	at := &t.table[s.id/2%buckets]
 	s.next, *at = *at, s
-	s.listed = true
+	s.listed, s.housed = true, true
 	t.open++
+	t.housed++
 }
 
 func (t *streams) remove(s *stream) {

@@ -27,8 +27,9 @@ type Config struct {
 	Line   int // of method, target and what HTTP/1.1 would put around them
 	Fields int // field lines of a section
 
-	Window     int // of content that a stream may send ahead of its reader
-	ConnWindow int // that all streams of a connection may together
+	Window int // of content that a stream may send ahead of its reader, at first
+	Widest int // the same once it has grown, since its reader keeps up
+	Spare  int // by which those of a connection may have grown, and still none stands in another's way
 
 	Handshake  time.Duration // without anything of it coming; and half of what it may take in all
 	Handshakes int           // in progress at once
@@ -160,13 +161,20 @@ const idlePings = 2
 // are to be ignored (RFC 9114 6.2).
 const oneWay = 10
 
-// transport is the configuration as quic-go wants it. 0-RTT is off, since what it
+// connWindow is what all streams of a connection may send ahead of their readers, bytes.
+// As quic-go lets a window stay until a quarter of it is read, that much is added.
+func (cfg *Config) connWindow() uint64 {
+	return uint64(cfg.Streams*cfg.Window+cfg.Spare) * 4 / 3
+}
+
+// transport is the configuration as quic-go wants it, which widens the windows of streams
+// by itself, each up to Widest; the connection's bounds what they hold together. 0-RTT is off, since what it
 // brings can be sent again by others (RFC 9001 9.2).
 func (cfg *Config) transport() *quic.Config {
 	return &quic.Config{
 		HandshakeIdleTimeout: cfg.Handshake, MaxIdleTimeout: cfg.Idle, KeepAlivePeriod: cfg.Idle / idlePings,
-		InitialStreamReceiveWindow: uint64(cfg.Window), MaxStreamReceiveWindow: uint64(cfg.Window),
-		InitialConnectionReceiveWindow: uint64(cfg.ConnWindow), MaxConnectionReceiveWindow: uint64(cfg.ConnWindow),
+		InitialStreamReceiveWindow: uint64(cfg.Window), MaxStreamReceiveWindow: uint64(cfg.Widest),
+		InitialConnectionReceiveWindow: cfg.connWindow(), MaxConnectionReceiveWindow: cfg.connWindow(),
 		MaxIncomingStreams: int64(cfg.Streams), MaxIncomingUniStreams: oneWay,
 		RequireStreamCreditRelease: true, // a stream counts until its request is over on the loop as well
 	}

@@ -45,7 +45,7 @@ type site struct {
 
 func config() *Config {
 	return &Config{
-		Streams: 10, Head: 4096, Line: 1000, Fields: 50, Window: 64 << 10, ConnWindow: 128 << 10,
+		Streams: 10, Head: 4096, Line: 1000, Fields: 50, Window: 64 << 10, Widest: 128 << 10,
 		Handshake: patience, Handshakes: 100, Header: patience, Idle: patience, Parting: time.Millisecond,
 	}
 }

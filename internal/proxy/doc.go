@@ -24,10 +24,12 @@
 // and is used again for the next, also while its own request is paused. Both belong
 // to one loop.
 //
-// What a client of HTTP/2 can have us hold on one connection: content that was not read
-// (clientWindow), and for each of limits.streams its head, and a buffer of 64 KiB while
-// its content is awaited; while it is at a server, two of these, and of an answer that the
-// client does not take callWindow besides. A stream that is reset keeps that until its
+// What a client of HTTP/2 can have us hold on one connection: SpareUploads of content that
+// was not read, and for each of limits.streams UploadWindow of that, its head, and a buffer
+// of 64 KiB while its content is awaited; while it is at a server, two of these, and of an
+// answer that the client does not take callWindow besides, or up to widestCall if it had
+// taken the answer fast until then: of that all clients together spareCalls on each
+// connection to a server. A stream that is reset keeps that until its
 // task has ended, so up to twice as many may be there.
 //
 // Whatever goes wrong is a Failure: who, in which phase, may it be sent again.

@@ -10,11 +10,16 @@ import (
 	"sluice/internal/upstream"
 )
 
-// Content of a client's uploads that may be under way before it is read, bytes: of
-// one stream, and of all of a connection.
+// What a connection to a client may have under way of uploads that were not read, bytes.
+// With 100 streams that is 8.25 MiB at most, and whoever is slow holds up none but himself.
 const (
-	streamWindow = 256 << 10
-	clientWindow = 1 << 20
+	// UploadWindow is what each stream may send ahead at first: as much as nginx reads
+	// ahead, so that what waits for a permit, and is not read, costs no more.
+	UploadWindow = 64 << 10
+	// WidestUpload is what one may that is read as fast as it comes: 20 MB/s over 50 ms.
+	WidestUpload = 1 << 20
+	// SpareUploads is what all of a connection may have beyond UploadWindow together.
+	SpareUploads = 2 << 20
 )
 
 // newHTTP2 makes what serves connections of HTTP/2 with a snapshot's limits.
@@ -22,7 +27,7 @@ func (p *Proxy) newHTTP2(s *Snapshot) *http2.Server {
 	t := &s.timeouts
 	return http2.NewServer(p.exec, http2.Config{
 		Streams: s.streams, Head: s.limits.Head, Line: s.limits.Line, Fields: s.limits.Fields,
-		Window: streamWindow, ConnWindow: clientWindow,
+		Window: UploadWindow, Widest: WidestUpload, Spare: SpareUploads,
 		Settled: time.Duration(t.Header), Partial: time.Duration(t.Header), Idle: time.Duration(t.Idle),
 		Stall: time.Duration(t.Write), Parting: drainGrace,
 		ExtendedConnect: true,
@@ -36,7 +41,7 @@ func (p *Proxy) newClient(s *Snapshot, idle time.Duration) *http2.Client {
 	t := &s.timeouts
 	return http2.NewClient(p.exec, http2.Config{
 		Streams: mostCalls, Head: s.answer.Head, Line: s.answer.Head, Fields: s.answer.Fields,
-		Window: callWindow, ConnWindow: serverWindow,
+		Window: callWindow, Widest: widestCall, Spare: spareCalls,
 		Settled: time.Duration(t.Header), Partial: time.Duration(t.Header), Idle: idle, Stall: time.Duration(t.Write), Parting: drainGrace,
 		Count: func(c http2.Class) { p.stats.Abuses[c].Inc() },
 	})
@@ -49,11 +54,13 @@ const (
 	// callWindow is the content of an answer that may be under way before it is read,
 	// bytes: what a client that reads slowly can have us hold for each of its requests,
 	// besides a buffer of either size and the heads.
-	callWindow = 128 << 10
-	// serverWindow is the same of all answers of a connection. It never binds, also while
-	// the server has not been told of the half that was read: else clients that read
-	// slowly would keep the others waiting.
-	serverWindow = 2 * mostCalls * callWindow
+	callWindow = 64 << 10
+	// widestCall is the same of an answer that was read as fast as it came until then:
+	// from a server 50 ms away 20 MB/s.
+	widestCall = 1 << 20
+	// spareCalls is by how much all answers of a connection may be beyond callWindow
+	// together: a connection holds 32 MiB at most, half of it for all alike.
+	spareCalls = mostCalls * callWindow
 )
 
 // Carry makes a new connection to a server one of HTTP/2; it is an upstream.Carry.

@@ -174,3 +174,53 @@ func TestSlowReadersAside(t *testing.T) {
 		})
 	})
 }
+
+// TestSlowUploadsAside: uploads that their server does not read, as many as a client may
+// have but one, hold up none but themselves, and what is held of each is bounded.
+func TestSlowUploadsAside(t *testing.T) {
+	const slow, long = 99, 400_000
+	app := func(g *ground, a ask) {
+		if a.path() == "/slow" {
+			g.sleep(time.Minute)
+			return
+		}
+		echo(a)
+	}
+	onGround(t, nil, app, func(g *ground, s *stage) {
+		g.peer.ConnWindow = 0 // a server that does not hold up others either
+		v, sent, held := g.visit(s), 0, 0
+		for range slow {
+			g.Submit(func() {
+				call, err := v.Call()
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				defer call.Close()
+				r := request(message.POST, "/slow")
+				r.Body = message.UntilClose
+				call.Send(r, false)
+				sent++
+				call.SetWriteTimeout(30 * time.Second)
+				n, _ := call.Write(make([]byte, long))
+				held = max(held, n)
+			})
+		}
+		g.wait(10 * time.Second)
+		var got reply
+		g.Submit(func() { got = v.post(g, "/quick", 8, strings.Repeat("a", 50_000), 0) })
+		g.wait(10 * time.Second)
+		g.on(func() {
+			if got.err != nil || len(got.content) != long || sent != slow {
+				t.Errorf("beside %d uploads another is echoed with %d bytes: %v", sent, len(got.content), got.err)
+			}
+		})
+		g.wait(20 * time.Second)
+		g.on(func() {
+			if most := UploadWindow + 2*largeBytes + 2*overrun + g.peer.Window; held == 0 || held > most {
+				t.Errorf("%d bytes are taken of an upload that nobody reads, want %d at most", held, most)
+			}
+			v.Close()
+		})
+	})
+}

@@ -20,13 +20,6 @@ import (
 	"sluice/internal/tlsterm"
 )
 
-// Content of a client's uploads that may be under way before it is read, bytes: of
-// one stream, and of all of a connection. They are those of HTTP/2.
-const (
-	quicStreamWindow = 256 << 10
-	quicClientWindow = 1 << 20
-)
-
 // porch is a listener's socket for QUIC on one loop. Loop only.
 type porch struct {
 	lane   *lane
@@ -182,7 +175,7 @@ func (l *lane) quicConfig(s *spec.Spec, as *entrance) *http3.Config {
 	limits, timeouts := &s.Config.Limits, &s.Config.Timeouts
 	return &http3.Config{
 		Streams: limits.Streams, Head: int(limits.Head), Line: int(limits.Line), Fields: limits.Fields,
-		Window: quicStreamWindow, ConnWindow: quicClientWindow,
+		Window: proxy.UploadWindow, Widest: proxy.WidestUpload, Spare: proxy.SpareUploads,
 		Handshake: as.tls.Handshake(), Handshakes: l.shakingLimit(as),
 		Header: time.Duration(timeouts.Header), Idle: time.Duration(timeouts.Idle), Parting: drainGrace,
 		TLS: as.tls.Config(),
