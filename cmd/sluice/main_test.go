@@ -50,7 +50,7 @@ func TestUsage(t *testing.T) {
 		{"check a b", 2, `check does not take "b"`},
 		{"check --prnt a", 2, "unknown flag: --prnt; see sluice check --help"},
 		{"run", 2, "run needs --config FILE, or --to URL, or --demo"},
-		{"run sluice.yaml", 2, `run does not take "sluice.yaml"`},
+		{"run sluice.yaml", 2, `run does not take "sluice.yaml": sluice run --config FILE`},
 		{"run --listen :80", 2, "--listen needs --to: sluice run --listen :80 --to http://127.0.0.1:3000"},
 		{"run --demo --config a", 2, "one of --config, --to and --demo"},
 		{"run --demo --to a --config a", 2, "one of --config, --to and --demo"},

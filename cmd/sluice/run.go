@@ -25,7 +25,7 @@ type runFlags struct {
 func newRun() *cobra.Command {
 	var f runFlags
 	c := &cobra.Command{
-		Use:   "run",
+		Use:   "run --config FILE|--to URL|--demo",
 		Short: "Run Sluice in the foreground",
 		Long: `Run Sluice in the foreground: with a file, before servers that are named here, or as a
 demonstration. SIGHUP or "sluice reload" reads the configuration again, SIGTERM drains
@@ -45,7 +45,7 @@ and ends, SIGINT (Ctrl-C) ends at once, SIGUSR1 opens the access log anew.`,
 		},
 	}
 	flags := c.Flags()
-	flags.StringVar(&f.file, "config", "", "configuration file")
+	flags.StringVarP(&f.file, "config", "c", "", "configuration file")
 	flags.StringVar(&f.listen, "listen", "", "address that clients connect to, with --to (default :8080)")
 	flags.StringArrayVar(&f.to, "to", nil, "server that answers; may be given several times")
 	flags.BoolVar(&f.demo, "demo", false, "run a demonstration with app workers of its own")
