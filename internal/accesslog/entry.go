@@ -19,6 +19,7 @@ type Entry struct {
 	Referer, UserAgent     []byte
 	RequestID              []byte
 	Proto                  uint8 // 10, 11, 20, 30: HTTP/1.0 to HTTP/3.0; ProtoTCP
+	TLS                    *TLS  // nil: the client speaks without
 
 	Status   int   // 0: none was sent; 499: the client had gone
 	BytesIn  int64 // of the request's body
@@ -36,6 +37,21 @@ type Entry struct {
 
 	Party         string // who failed: client, server, sluice; empty: nobody
 	Phase, Reason string // where and why
+	Err           error  // what was met; nil if the reason says it all
+}
+
+// TLS is what was settled with a client in its handshake. Empty: not known, or there
+// is none. Immutable.
+type TLS struct {
+	Version, Cipher string // TLSv1.3, TLS_AES_128_GCM_SHA256
+	Group           string // of the key exchange: X25519MLKEM768
+	SNI             string // the name that the client asked for
+	ALPN            string // h2, http/1.1
+	Resumed         bool   // the session goes on from an earlier connection
+	Told            bool   // it ends at the proxy before us, which told it in a PROXY header
+
+	Subject     string // of the client's certificate, RFC 4514
+	Fingerprint string // its SHA-256, in hexadecimal digits
 }
 
 // ProtoTCP is the Proto of a connection without HTTP: the entry is of all of it.

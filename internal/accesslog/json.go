@@ -6,8 +6,9 @@ import (
 )
 
 // appendJSON writes the entry as one JSON object and a newline. Times are seconds.
-// Every key stands in every line, save for failed_by, phase and reason, which stand
-// only where something failed.
+// Every key stands in every line, save for those of TLS, which stand only where the
+// client speaks it, and for failed_by, phase, reason and error, which stand only where
+// something failed.
 func appendJSON(dst []byte, e *Entry, c *clock) []byte {
 	dst = append(dst, `{"time":"`...)
 	dst = c.appendJSON(dst, e.Wall)
@@ -19,6 +20,9 @@ func appendJSON(dst []byte, e *Entry, c *clock) []byte {
 	dst = appendRequest(dst, e)
 	dst = appendTimes(dst, e)
 	dst = appendPlace(dst, e)
+	if e.TLS != nil {
+		dst = appendTLS(dst, e.TLS)
+	}
 	if e.Party != "" {
 		dst = append(dst, `,"failed_by":`...)
 		dst = appendJSONString(dst, bytesOf(e.Party))
@@ -26,6 +30,10 @@ func appendJSON(dst []byte, e *Entry, c *clock) []byte {
 		dst = appendJSONString(dst, bytesOf(e.Phase))
 		dst = append(dst, `,"reason":`...)
 		dst = appendJSONString(dst, bytesOf(e.Reason))
+		if e.Err != nil {
+			dst = append(dst, `,"error":`...)
+			dst = appendJSONString(dst, bytesOf(e.Err.Error()))
+		}
 	}
 	return append(dst, '}', '\n')
 }
@@ -90,6 +98,36 @@ func appendPlace(dst []byte, e *Entry) []byte {
 		return append(dst, `,"reused":true`...)
 	}
 	return append(dst, `,"reused":false`...)
+}
+
+// appendTLS writes what is known of the client's TLS. A PROXY header tells neither the
+// key exchange nor whether the session was resumed.
+func appendTLS(dst []byte, t *TLS) []byte {
+	dst = append(dst, `,"tls_version":`...)
+	dst = appendJSONString(dst, bytesOf(t.Version))
+	dst = append(dst, `,"tls_cipher":`...)
+	dst = appendJSONString(dst, bytesOf(t.Cipher))
+	dst = append(dst, `,"tls_sni":`...)
+	dst = appendJSONString(dst, bytesOf(t.SNI))
+	dst = append(dst, `,"tls_alpn":`...)
+	dst = appendJSONString(dst, bytesOf(t.ALPN))
+	if t.Told {
+		dst = append(dst, `,"tls_told":true`...)
+	} else {
+		dst = append(dst, `,"tls_group":`...)
+		dst = appendJSONString(dst, bytesOf(t.Group))
+		dst = append(dst, `,"tls_resumed":`...)
+		dst = strconv.AppendBool(dst, t.Resumed)
+	}
+	if t.Subject != "" {
+		dst = append(dst, `,"tls_client_subject":`...)
+		dst = appendJSONString(dst, bytesOf(t.Subject))
+	}
+	if t.Fingerprint != "" {
+		dst = append(dst, `,"tls_client_fingerprint":`...)
+		dst = appendJSONString(dst, bytesOf(t.Fingerprint))
+	}
+	return dst
 }
 
 // appendAddr writes an address, or nothing if there is none.

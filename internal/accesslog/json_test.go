@@ -3,6 +3,7 @@ package accesslog
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"net/netip"
 	"strings"
 	"testing"
@@ -41,13 +42,16 @@ func TestJSONLine(t *testing.T) {
 	e = Entry{
 		Client: netip.MustParseAddrPort("[::ffff:10.0.0.1]:80"), RealClient: netip.MustParseAddr("2001:db8::1"),
 		Status: 499, BytesIn: 17, Node: -1, Worker: 1, Retries: 2, QueueTime: 90 * time.Second,
-		Party: "client", Phase: "response body", Reason: "client_gone",
+		Party: "client", Phase: "response body", Reason: "client_gone", Err: errors.New("broken \"pipe\""),
+		TLS: &TLS{Version: "TLSv1.3", Cipher: "TLS_AES_128_GCM_SHA256", Group: "X25519", SNI: "a\"b", ALPN: "h2", Resumed: true, Subject: "CN=ann", Fingerprint: "0a"},
 	}
 	want = `{"time":"1970-01-01T00:00:00.000Z","client":"2001:db8::1","peer":"10.0.0.1:80","method":"","scheme":"","host":"","target":"",` +
 		`"protocol":"","status":499,"bytes_in":17,"bytes_out":0,"request_id":"","referer":"","user_agent":"",` +
 		`"head_time":0.000000,"queue_time":90.000000,"connect_time":0.000000,"first_byte_time":0.000000,"total_time":0.000000,` +
 		`"listener":"","farm":"","server":"","node":-1,"worker":1,"loop":0,"retries":2,"reused":false,` +
-		`"failed_by":"client","phase":"response body","reason":"client_gone"}` + "\n"
+		`"tls_version":"TLSv1.3","tls_cipher":"TLS_AES_128_GCM_SHA256","tls_sni":"a\"b","tls_alpn":"h2","tls_group":"X25519","tls_resumed":true,` +
+		`"tls_client_subject":"CN=ann","tls_client_fingerprint":"0a",` +
+		`"failed_by":"client","phase":"response body","reason":"client_gone","error":"broken \"pipe\""}` + "\n"
 	if got := string(appendJSON(nil, &e, &c)); got != want {
 		t.Errorf("got  %swant %s", got, want)
 	}

@@ -37,7 +37,7 @@ type entry struct {
 	Retries                                                    int
 	Reused                                                     bool
 	FailedBy                                                   string `json:"failed_by"`
-	Phase, Reason                                              string
+	Phase, Reason, Error                                       string
 }
 
 func (s *sluice) logFile() string { return filepath.Join(s.dir, "access.log") }

@@ -41,7 +41,7 @@ func told(t testing.TB) string {
 	b := testkit.Serve(t, func(p *testkit.Peer) {
 		for {
 			m := p.Request()
-			text := m.Get("X-Forwarded-For")
+			text := m.Get("X-Forwarded-For") + " " + m.Get("X-Forwarded-Proto") + "\n"
 			p.Send(fmt.Sprintf("HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n%s", len(text), text))
 		}
 	})
@@ -49,22 +49,31 @@ func told(t testing.TB) string {
 }
 
 // A real HAProxy before Sluice tells its client by both versions, with and without what
-// is known of TLS; a client that has not come through it is refused.
+// is known of TLS, which servers and the log are told; a client that has not come through
+// it is refused.
 func TestHAProxyBeforeSluice(t *testing.T) {
 	t.Parallel()
-	s := start(t, farm(told(t)), "trust: [127.0.0.1]", "listeners: [{name: web, address: \"127.0.0.1:0\", proxy_protocol: on}]")
+	s := start(t, farm(told(t)), jsonLog, "trust: [127.0.0.1]", "listeners: [{name: web, address: \"127.0.0.1:0\", proxy_protocol: on}]")
 	dir := shortDir(t)
 	pem := testkit.WriteFile(t, dir, "both.pem", testkit.NewAuthority(t, "test authority").Issue(testkit.Wish{Names: []string{"localhost"}}).Both())
-	for option, secure := range map[string]bool{"send-proxy": false, "send-proxy-v2": false, "send-proxy-v2-ssl-cn proxy-v2-options crc32c,unique-id": true} {
+	lines := 0
+	for option, secure := range map[string]bool{"send-proxy": false, "send-proxy-v2": false, "send-proxy-v2-ssl-cn proxy-v2-options crc32c,unique-id,authority,ssl-cipher": true} {
 		address := net.JoinHostPort("127.0.0.1", testkit.FreePort(t))
-		bind, url, extra := "bind "+address, "http://"+address, []string(nil)
+		bind, url, extra, want := "bind "+address, "http://"+address, []string(nil), "127.0.0.77 http\n"
 		if secure {
-			bind, url, extra = bind+" ssl crt "+pem+" alpn http/1.1", "https://"+address, []string{"--insecure"}
+			_, port, _ := net.SplitHostPort(address)
+			bind, url, extra = bind+" ssl crt "+pem+" alpn http/1.1", "https://shop.test:"+port, []string{"--insecure", "--resolve", "shop.test:" + port + ":127.0.0.1"}
+			want = "127.0.0.77 https\n"
 		}
 		startHAProxy(t, "http", fmt.Sprintf("listen l\n\t%s\n\tunique-id-format %%{+X}o%%ci\n\tserver s %s %s\n", bind, s.web(), option), address)
 		got := curl(t, append(extra, "--interface", "127.0.0.77", url+"/", url+"/")...)
-		if got != "127.0.0.77127.0.0.77" {
+		if got != want+want {
 			t.Errorf("%s: the server is told of %q", option, got)
+		}
+		lines += 2
+		last := s.logLines(lines)[lines-1]
+		if secure != strings.Contains(last, `"tls_version":"TLSv1.3","tls_cipher":"TLS_`) || secure != strings.Contains(last, `"tls_sni":"shop.test","tls_alpn":"http/1.1","tls_told":true`) {
+			t.Errorf("%s: the log says %s", option, last)
 		}
 	}
 	r := testkit.Run(t, testkit.Tool(t, "curl"), "--silent", "--max-time", "60", "--interface", "127.0.0.78", s.url("/"))
@@ -88,21 +97,29 @@ func TestHAProxyBeforeSluice(t *testing.T) {
 }
 
 // A real HAProxy behind Sluice takes both versions for its client's address, over HTTP
-// and for raw TCP.
+// and for raw TCP; version 2 also tells the name that a client of TLS has asked for.
 func TestHAProxyBehindSluice(t *testing.T) {
 	t.Parallel()
 	address := net.JoinHostPort("127.0.0.1", testkit.FreePort(t))
-	startHAProxy(t, "http", "frontend f\n\tbind "+address+" accept-proxy\n\thttp-request return status 200 content-type text/plain lf-string \"%[src] %[dst_port] \"\n", address)
+	startHAProxy(t, "http", "frontend f\n\tbind "+address+" accept-proxy\n\thttp-request return status 200 content-type text/plain lf-string \"%[src] %[dst_port] %[fc_pp_authority] \"\n", address)
+	pem := testkit.WriteFile(t, t.TempDir(), "both.pem", testkit.NewAuthority(t, "test authority").Issue(testkit.Wish{Names: []string{"shop.test"}}).Both())
 	for _, version := range []string{"v1", "v2"} {
 		s := start(t, farm("http://"+address, "proxy_protocol: "+version),
-			"listeners: [{name: web, address: \"127.0.0.1:0\"}, {name: raw, address: \"127.0.0.1:0\", tcp: {routes: [{farm: app}]}}]")
+			fmt.Sprintf("listeners: [{name: web, address: \"127.0.0.1:0\"}, {name: raw, address: \"127.0.0.1:0\", tcp: {routes: [{farm: app}]}}, "+
+				"{name: tls, address: \"127.0.0.1:0\", tls: {certificates: [%s]}}]", pem))
 		for _, listener := range []string{"web", "raw"} {
 			_, port, _ := net.SplitHostPort(s.address(listener))
 			url := "http://" + s.address(listener) + "/"
-			want := strings.Repeat("127.0.0.77 "+port+" ", 2)
+			want := strings.Repeat("127.0.0.77 "+port+"  ", 2)
 			if got := curl(t, "--interface", "127.0.0.77", url, url); got != want {
 				t.Errorf("%s, %s: HAProxy sees %q, want %q", version, listener, got, want)
 			}
+		}
+		_, port, _ := net.SplitHostPort(s.address("tls"))
+		name := map[string]string{"v2": "shop.test"}[version]
+		want := "127.0.0.77 " + port + " " + name + " "
+		if got := curl(t, "--interface", "127.0.0.77", "--insecure", "--resolve", "shop.test:"+port+":127.0.0.1", "https://shop.test:"+port+"/"); got != want {
+			t.Errorf("%s, TLS: HAProxy sees %q, want %q", version, got, want)
 		}
 	}
 }

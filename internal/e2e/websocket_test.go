@@ -154,10 +154,15 @@ func TestWebSocketToHTTP2(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			s := start(t, farmOf(c.servers))
+			s := start(t, farmOf(c.servers), jsonLog)
 			for range 2 { // whichever server is next
 				byHTTP1(t, s, c.status)
 				byHTTP2(t, s, strings.Replace(c.status, "101", "200", 1))
+			}
+			if c.status == "502" {
+				if line := s.logged(4)[0]; line.Reason != "bad_response" || !strings.Contains(line.Error, "SETTINGS_ENABLE_CONNECT_PROTOCOL") {
+					t.Errorf("the log says %+v", line)
+				}
 			}
 		})
 	}
@@ -171,8 +176,8 @@ func byHTTP1(t *testing.T, s *sluice, status string) {
 	client.Send(testkit.Request("GET", "/chat", "Connection: Upgrade", "Upgrade: websocket",
 		"Sec-WebSocket-Version: 13", "Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ=="))
 	if status != "101" {
-		if m := client.Respond("GET"); m.Get("Upgrade") != "" || strconv.Itoa(m.Status()) != status {
-			t.Errorf("answered %s", m.Start)
+		if m := client.Respond("GET"); m.Get("Upgrade") != "" || strconv.Itoa(m.Status()) != status || !strings.Contains(string(m.Body), "over HTTP/2") {
+			t.Errorf("answered %s: %s", m.Start, m.Body)
 		}
 		return
 	}

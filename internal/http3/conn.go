@@ -224,8 +224,11 @@ func (c *Conn) lose(code Code, why string) {
 func (c *Conn) Close() { c.lose(NoError, "") }
 
 // Peer is the client's address, which may change.
-func (c *Conn) Peer() netip.AddrPort {
-	if a, ok := c.quic.RemoteAddr().(*net.UDPAddr); ok {
+func (c *Conn) Peer() netip.AddrPort { return addrOf(c.quic.RemoteAddr()) }
+
+// addrOf is an address of UDP; invalid if it is another.
+func addrOf(of net.Addr) netip.AddrPort {
+	if a, ok := of.(*net.UDPAddr); ok {
 		at := a.AddrPort()
 		return netip.AddrPortFrom(at.Addr().Unmap(), at.Port())
 	}

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"net/netip"
 	"os"
 	"sync"
 	"sync/atomic"
@@ -56,8 +57,8 @@ const (
 type Doorman interface {
 	// Connected takes a connection whose handshake is over.
 	Connected(*Conn) Owner
-	// Failed tells of one whose handshake has failed.
-	Failed(error)
+	// Failed tells of one whose handshake has failed, and of its client's address.
+	Failed(peer netip.AddrPort, err error)
 	// Happened tells of n events.
 	Happened(e Event, n uint64)
 }
@@ -239,19 +240,19 @@ func (s *Server) verifies(net.Addr) bool {
 var errRefused = errors.New("too much is going on")
 
 // shake takes a connection that begins, or refuses it.
-func (s *Server) shake(ctx context.Context, _ *quic.ClientInfo) (context.Context, error) {
+func (s *Server) shake(ctx context.Context, from *quic.ClientInfo) (context.Context, error) {
 	unwelcome := s.refuse() || s.drains()
 	if s.shaking.Add(1) > int64(s.config.Load().Handshakes) || unwelcome {
 		s.shaking.Add(-1)
 		s.tally(Refused)
 		return nil, errRefused
 	}
-	h := &handshake{server: s}
+	h, peer := &handshake{server: s}, addrOf(from.RemoteAddr)
 	ctx = context.WithValue(ctx, shakingKey{}, h)
 	context.AfterFunc(ctx, func() {
 		if h.end() {
 			cause := whyNot(context.Cause(ctx))
-			s.exec.Submit(func() { s.doorman.Failed(cause) })
+			s.exec.Submit(func() { s.doorman.Failed(peer, cause) })
 		}
 	})
 	return ctx, nil

@@ -12,6 +12,7 @@ import (
 	"io"
 	"math/big"
 	"net"
+	"net/netip"
 	"runtime"
 	"strings"
 	"sync/atomic"
@@ -96,11 +97,11 @@ func certificate(t testing.TB) tls.Certificate {
 	return tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key, Leaf: leaf}
 }
 
-func (st *site) Connected(*Conn) Owner      { st.conns.Add(1); return st }
-func (st *site) Failed(error)               { st.failed.Add(1) }
-func (st *site) Happened(e Event, n uint64) { st.events[e].Add(n) }
-func (st *site) Ended()                     { st.conns.Add(-1) }
-func (st *site) Accept(s *Stream)           { st.loop.Go(&answering{st, s}) }
+func (st *site) Connected(*Conn) Owner        { st.conns.Add(1); return st }
+func (st *site) Failed(netip.AddrPort, error) { st.failed.Add(1) }
+func (st *site) Happened(e Event, n uint64)   { st.events[e].Add(n) }
+func (st *site) Ended()                       { st.conns.Add(-1) }
+func (st *site) Accept(s *Stream)             { st.loop.Go(&answering{st, s}) }
 
 type answering struct {
 	st *site

@@ -91,7 +91,7 @@ func newBare(t testing.TB, logPath string, limit config.Limit) *bare {
 
 // serve hands a client's connection to the proxy. On the loop.
 func (b *bare) serve(s reactor.Stream) {
-	b.proxy.Serve(s, netip.MustParseAddrPort("192.0.2.1:5001"), &Listener{Name: "web", Port: []byte("8080"), HTTP2: true})
+	b.proxy.Serve(s, netip.MustParseAddrPort("192.0.2.1:5001"), nil, &Listener{Name: "web", Port: []byte("8080"), HTTP2: true})
 }
 
 // on runs f on the loop and returns when it has run.

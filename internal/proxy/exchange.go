@@ -154,7 +154,7 @@ func (x *exchange) accept() bool {
 	x.call = readCall(r)
 	x.web.begin(r)
 	switch {
-	case x.s.listener.Redirect != "":
+	case x.s.listener.Redirect != "" && !x.s.secure():
 		x.redirect()
 		return false
 	case r.MaxForwards == 0: // only OPTIONS and TRACE have it

@@ -108,12 +108,15 @@ func (x *exchange) write() {
 		Wall:   x.p.wall(at.began),
 		Client: x.s.peer, RealClient: x.realClient(),
 		Listener: x.s.listener.Name,
-		Method:   r.MethodName, Scheme: x.s.listener.scheme(), Host: r.Host, Target: r.Target, RequestID: x.reqID,
+		Method:   r.MethodName, Scheme: x.s.scheme(), Host: r.Host, Target: r.Target, RequestID: x.reqID,
 		Proto:  uint8(r.Version),
 		Status: x.status, BytesIn: x.body.Total() + x.tunneled, BytesOut: x.sent,
 		HeadTime: time.Duration(at.head - at.began), TotalTime: time.Duration(at.ended - at.began),
 		Node: x.p.place.Node, Worker: x.p.place.Worker, Loop: x.p.place.Loop,
 		Retries: x.tries,
+	}
+	if x.s.secured != nil {
+		e.TLS = &x.s.secured.TLS
 	}
 	if f := r.Fields.Get(message.Referer); f != nil {
 		e.Referer = f.Value
@@ -135,7 +138,7 @@ func (x *exchange) write() {
 		e.FirstByteTime = time.Duration(at.answered - at.requested)
 	}
 	if f := &x.failure; f.failed() {
-		e.Party, e.Phase, e.Reason = f.Party.String(), f.Phase.String(), segment.ReasonNames[f.Reason]
+		e.Party, e.Phase, e.Reason, e.Err = f.Party.String(), f.Phase.String(), segment.ReasonNames[f.Reason], f.Err
 	}
 	x.p.log.Write(e)
 }

@@ -42,7 +42,7 @@ func TestFramesFromAcceptToUpstreamWrite(t *testing.T) {
 	seen := &recorder{Stream: reactor.Blocking(toServer)}
 	dial := func(reactor.Address, time.Duration) (reactor.Stream, error) { return seen, nil }
 	p := overGoroutines(t, exec, dial)
-	p.Serve(reactor.Blocking(accepted), netip.AddrPort{}, &Listener{Port: []byte("8080")})
+	p.Serve(reactor.Blocking(accepted), netip.AddrPort{}, nil, &Listener{Port: []byte("8080")})
 
 	go io.WriteString(client, "GET / HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n")
 	buf := make([]byte, 4096)

@@ -98,8 +98,8 @@ func (o linkOwner) Ended() { o.gone() }
 var _ = [1]struct{}{}[int(http2.ClassCount)-int(segment.AbuseCount)]
 
 // ServeHTTP2 takes a connection whose client has chosen HTTP/2 in its TLS handshake.
-func (p *Proxy) ServeHTTP2(conn reactor.Stream, peer netip.AddrPort, listener *Listener) {
-	p.open(conn, peer, listener).carry(nil)
+func (p *Proxy) ServeHTTP2(conn reactor.Stream, peer netip.AddrPort, secured *Secured, listener *Listener) {
+	p.open(conn, peer, secured, listener).carry(nil)
 }
 
 // upgrade has the connection go on as HTTP/2, of which in holds the beginning.

@@ -7,8 +7,8 @@ import "net/netip"
 type Visit session
 
 // Visit makes a client's connection known. conn is drained when the loop drains.
-func (p *Proxy) Visit(conn interface{ Drain() }, peer netip.AddrPort, listener *Listener) *Visit {
-	s := p.open(nil, peer, listener)
+func (p *Proxy) Visit(conn interface{ Drain() }, peer netip.AddrPort, secured *Secured, listener *Listener) *Visit {
+	s := p.open(nil, peer, secured, listener)
 	s.carrier = conn
 	if p.draining {
 		conn.Drain()

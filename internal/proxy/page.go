@@ -152,6 +152,9 @@ func (x *exchange) page(status int) (contentType string, page []byte) {
 
 // explanation is a sentence for the client: of its own fault what the RFC says.
 func (x *exchange) explanation() string {
+	if x.failure.Err == errNoTunnels {
+		return "The server does not take such tunnels, as WebSocket's, over HTTP/2."
+	}
 	var fault *http1.Fault
 	if x.failure.Party != Client || !errors.As(x.failure.Err, &fault) {
 		return explanations[x.failure.Reason]

@@ -55,7 +55,7 @@ func TestOverPipes(t *testing.T) {
 
 	client, accepted := net.Pipe()
 	defer client.Close()
-	p.Serve(reactor.Blocking(accepted), netip.AddrPort{}, &Listener{Port: []byte("8080")})
+	p.Serve(reactor.Blocking(accepted), netip.AddrPort{}, nil, &Listener{Port: []byte("8080")})
 	answers := bufio.NewReader(client)
 	for _, body := range []string{"", "one", strings.Repeat("two", 500), "three"} {
 		request, err := http.NewRequest("POST", "http://www.example/", strings.NewReader(body))

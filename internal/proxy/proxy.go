@@ -75,8 +75,8 @@ func (p *Proxy) wall(at int64) int64 {
 }
 
 // Serve takes a connection from a client at peer that was accepted by listener.
-func (p *Proxy) Serve(conn reactor.Stream, peer netip.AddrPort, listener *Listener) {
-	s := p.open(conn, peer, listener)
+func (p *Proxy) Serve(conn reactor.Stream, peer netip.AddrPort, secured *Secured, listener *Listener) {
+	s := p.open(conn, peer, secured, listener)
 	conn.SetStall(time.Duration(p.snapshot.timeouts.Write))
 	s.waitFor(time.Duration(p.snapshot.timeouts.Header))
 	s.rest()
@@ -86,8 +86,8 @@ func (p *Proxy) Serve(conn reactor.Stream, peer netip.AddrPort, listener *Listen
 }
 
 // open makes a client's connection known.
-func (p *Proxy) open(conn reactor.Stream, peer netip.AddrPort, listener *Listener) *session {
-	s := &session{proxy: p, conn: conn, peer: peer, listener: listener}
+func (p *Proxy) open(conn reactor.Stream, peer netip.AddrPort, secured *Secured, listener *Listener) *session {
+	s := &session{proxy: p, conn: conn, peer: peer, secured: secured, listener: listener}
 	s.next, s.prev = &p.sessions, p.sessions.prev
 	s.prev.next, s.next.prev = s, s
 	p.stats.Accepted.Inc()
@@ -103,21 +103,45 @@ type Listener struct {
 	Secure bool   // its clients come by TLS
 	HTTP2  bool   // they may speak HTTP/2 without having agreed on it (RFC 9113 3.3)
 	HSTS   []byte // Strict-Transport-Security of every answer, RFC 6797; nil: none
-	// ClientCert is the certificate that the client of this one connection has shown, and
-	// that was found good: DER in base64; nil: none.
-	ClientCert []byte
-	AltSvc     []byte // Alt-Svc of every answer that does not come by HTTP/3, RFC 7838; nil: none
+	AltSvc []byte // Alt-Svc of every answer that does not come by HTTP/3, RFC 7838; nil: none
 	// Redirect sends clients to the same address by https: "https", or "https:" and
 	// the port. Empty: they are served.
 	Redirect string
 }
 
+// Secured is the TLS of one client's connection, whether it ends here or at the proxy
+// before, which told of it. Immutable.
+type Secured struct {
+	TLS  accesslog.TLS
+	Cert []byte // that the client has shown here, and that was found good: DER in base64; nil: none
+	Port []byte // that it has connected to, if that is another machine's; nil: the listener's
+}
+
+// secure reports whether the client speaks TLS.
+func (s *session) secure() bool { return s.listener.Secure || s.secured != nil }
+
 // scheme is how the client's address of a resource begins.
-func (l *Listener) scheme() []byte {
-	if l.Secure {
+func (s *session) scheme() []byte {
+	if s.secure() {
 		return schemeHTTPS
 	}
 	return schemeHTTP
+}
+
+// clientCert is the certificate that the client has shown; nil: none.
+func (s *session) clientCert() []byte {
+	if s.secured == nil {
+		return nil
+	}
+	return s.secured.Cert
+}
+
+// port is the one that the client has connected to.
+func (s *session) port() []byte {
+	if s.secured != nil && s.secured.Port != nil {
+		return s.secured.Port
+	}
+	return s.listener.Port
 }
 
 var schemeHTTP, schemeHTTPS = []byte("http"), []byte("https")

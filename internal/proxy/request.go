@@ -26,7 +26,7 @@ func (x *exchange) identify() {
 				x.reqID = f.Value
 			}
 		case message.ClientCert, message.ClientCertChain, message.XARRClientCert:
-			f.Drop = f.Drop || !x.trusted || x.s.listener.ClientCert != nil // ours is nearer
+			f.Drop = f.Drop || !x.trusted || x.s.clientCert() != nil // ours is nearer
 		case message.XSluicePlacement:
 			f.Drop = true
 		}
@@ -66,7 +66,7 @@ func (x *exchange) composeRequest() {
 	x.accepts = ""
 	x.words = x.words[:0]
 	out.Method, out.MethodName, out.Target, out.Version = r.Method, r.MethodName, r.Target, message.HTTP11
-	out.Scheme, out.Host = x.s.listener.scheme(), x.hostForServer()
+	out.Scheme, out.Host = x.s.scheme(), x.hostForServer()
 	out.Body, out.ContentLength = r.Body, r.ContentLength
 	out.ExpectContinue, out.Trailers, out.MaxForwards = r.ExpectContinue, r.Trailers, r.MaxForwards
 	out.Upgrade, out.Protocol = r.Upgrade, r.Protocol
@@ -96,7 +96,7 @@ func (x *exchange) composeRequest() {
 	if f.RequestID {
 		x.tell(nameRequestID, message.XRequestID, x.reqID)
 	}
-	if x.s.listener.ClientCert != nil {
+	if x.s.clientCert() != nil {
 		x.tellClientCert()
 	}
 	if f.Placement {
@@ -107,7 +107,7 @@ func (x *exchange) composeRequest() {
 // tellClientCert tells which certificate the client has shown: between colons, as RFC 9440
 // 2.2 writes bytes, or as ARR does.
 func (x *exchange) tellClientCert() {
-	der := x.s.listener.ClientCert
+	der := x.s.clientCert()
 	switch x.snap.forward.ClientCert {
 	case config.ClientCertRFC:
 		x.tell(nameClientCert, message.ClientCert, x.spell(func(dst []byte) []byte {
@@ -149,13 +149,13 @@ func (x *exchange) tellXForwarded() {
 	fs := x.req.Fields
 	x.tell(nameXForwardedFor, message.XForwardedFor, x.spell(x.appendForwardedFor))
 	if f := fs.Get(message.XForwardedProto); f == nil || f.Drop {
-		x.tell(nameXForwardedProto, message.XForwardedProto, x.s.listener.scheme())
+		x.tell(nameXForwardedProto, message.XForwardedProto, x.s.scheme())
 	}
 	if f := fs.Get(message.XForwardedHost); (f == nil || f.Drop) && len(x.req.Host) > 0 {
 		x.tell(nameXForwardedHost, message.XForwardedHost, x.req.Host)
 	}
 	if f := fs.Get(message.XForwardedPort); f == nil || f.Drop {
-		x.tell(nameXForwardedPort, message.XForwardedPort, x.s.listener.Port)
+		x.tell(nameXForwardedPort, message.XForwardedPort, x.s.port())
 	}
 }
 
@@ -185,7 +185,7 @@ func (x *exchange) appendForwarded(dst []byte) []byte {
 		dst = appendAddr(dst, a)
 	}
 	dst = append(dst, ";proto="...)
-	dst = append(dst, x.s.listener.scheme()...)
+	dst = append(dst, x.s.scheme()...)
 	if len(x.req.Host) > 0 {
 		dst = append(dst, `;host="`...) // may hold a colon, so it is quoted
 		dst = append(dst, x.req.Host...)

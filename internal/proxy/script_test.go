@@ -54,6 +54,7 @@ type script struct {
 	servers  int
 	virtual  bool
 	listener Listener // that clients come to
+	secured  *Secured // their TLS; nil: the listener says all of it
 	steps    []step
 	times    int // how often the steps from that one on are repeated
 	from     int
@@ -139,7 +140,7 @@ func (s *script) read(number int, line string) error {
 	case "secure":
 		s.listener.Secure, s.listener.HSTS = true, []byte("max-age=31536000")
 	case "shows": // the client, a certificate
-		s.listener.ClientCert = []byte(rest)
+		s.secured = &Secured{Cert: []byte(rest)}
 	case "redirects":
 		s.listener.Redirect = "https:8443"
 	case "repeat":

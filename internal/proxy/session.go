@@ -28,6 +28,7 @@ type session struct {
 	own        []*upstream.Conn // to servers that were told of this client
 	carrier    carrier          // what serves the connection's streams; nil while that is HTTP/1.1
 	peer       netip.AddrPort
+	secured    *Secured // the client's TLS; nil: it speaks without
 	listener   *Listener
 
 	partial   []byte // what has come of a head that is not complete
@@ -136,7 +137,7 @@ func (s *session) head(x *exchange, in **buffer) (n int, err error) {
 	if paused := s.paused(); paused != nil {
 		snap = paused.snap
 	}
-	limits := snap.headLimits(s.listener)
+	limits := snap.headLimits(s.secure())
 	if f := *in; f.r < f.w && s.partial == nil {
 		if n, err = s.parse(f, limits, &x.req); n > 0 || err != nil || s.speaksHTTP2(f) {
 			return n, err

@@ -76,9 +76,9 @@ func NewSnapshot(cfg *config.Config, farms []*upstream.Farm, lines []*admission.
 	return s, nil
 }
 
-// headLimits are those of heads that come from a listener's clients.
-func (s *Snapshot) headLimits(from *Listener) *http1.Limits {
-	if from.Secure {
+// headLimits are those of heads that come by TLS, or without.
+func (s *Snapshot) headLimits(secure bool) *http1.Limits {
+	if secure {
 		return &s.secure
 	}
 	return &s.limits

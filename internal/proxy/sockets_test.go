@@ -148,7 +148,7 @@ func (r *sockets) client(s *stage) party {
 			r.t.Error(err)
 			return
 		}
-		s.proxy.Serve(c, c.Peer(), &s.script.listener)
+		s.proxy.Serve(c, c.Peer(), s.script.secured, &s.script.listener)
 	})
 	w := newWire(far)
 	r.t.Cleanup(w.end)

@@ -17,7 +17,8 @@ func (s *session) serveStream(stream ClientStream) {
 	p := s.proxy
 	stream.SetStall(time.Duration(p.snapshot.timeouts.Write))
 	t := p.getSession()
-	t.conn, t.stream, t.wire, t.peer, t.listener, t.began = stream, stream, s.conn, s.peer, s.listener, p.exec.Now()
+	t.conn, t.stream, t.wire, t.began = stream, stream, s.conn, p.exec.Now()
+	t.peer, t.secured, t.listener = s.peer, s.secured, s.listener
 	p.exec.Go(t)
 }
 
@@ -76,9 +77,10 @@ func (s *session) speaksHTTP2(f *buffer) bool {
 	return f.w-f.r >= len(preface) && s.mayBeHTTP2(f)
 }
 
-// mayBeHTTP2 reports whether what has come begins that preface.
+// mayBeHTTP2 reports whether what has come begins that preface. Over TLS who has not
+// chosen HTTP/2 by ALPN does not speak it (RFC 9113 3.2).
 func (s *session) mayBeHTTP2(f *buffer) bool {
-	if s.requests > 0 || !s.listener.HTTP2 || f.b[f.r] != preface[0] {
+	if s.requests > 0 || !s.listener.HTTP2 || s.listener.Secure || f.b[f.r] != preface[0] {
 		return false
 	}
 	n := min(f.w-f.r, len(preface))

@@ -84,7 +84,7 @@ func (r *virtual) client(s *stage) party {
 	peer := netip.AddrPortFrom(netip.MustParseAddr(documentation+"100"), 5000+r.peers)
 	r.do(func() {
 		r.all = append(r.all, near, far)
-		s.proxy.Serve(near, peer, &s.script.listener)
+		s.proxy.Serve(near, peer, s.script.secured, &s.script.listener)
 	})
 	return &actor{r, far}
 }

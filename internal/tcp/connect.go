@@ -46,7 +46,7 @@ func (l *link) reach() bool {
 // fail refuses the link because no server could be reached. nil: there is none.
 func (l *link) fail(err error) {
 	if err == nil {
-		l.refuse(partySluice, "route", segment.NoServer)
+		l.refuse(partySluice, "route", segment.NoServer, nil)
 		return
 	}
 	why, ours := upstream.Blame(err)
@@ -54,5 +54,5 @@ func (l *link) fail(err error) {
 	if ours {
 		party = partySluice
 	}
-	l.refuse(party, "connect", why)
+	l.refuse(party, "connect", why, err)
 }

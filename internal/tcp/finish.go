@@ -27,14 +27,14 @@ var statuses = map[segment.Reason]int{
 const farewell = time.Second
 
 // refuse ends a link that came to no tunnel.
-func (l *link) refuse(party, phase string, why segment.Reason) {
+func (l *link) refuse(party, phase string, why segment.Reason, err error) {
 	l.s.stats.TunnelEnds[segment.TunnelRefused].Inc()
 	if l.said {
 		l.conn.Linger(farewell)
 	} else {
 		l.conn.Close()
 	}
-	l.over(&accesslog.Entry{Status: statuses[why], Party: party, Phase: phase, Reason: segment.ReasonNames[why]})
+	l.over(&accesslog.Entry{Status: statuses[why], Party: party, Phase: phase, Reason: segment.ReasonNames[why], Err: err})
 }
 
 // Moved counts bytes that have gone through the tunnel.
@@ -62,6 +62,7 @@ func (l *link) Ended(t *tunnel.Tunnel, e tunnel.Ending) {
 	line := &accesslog.Entry{Status: 200, BytesIn: e.Up, BytesOut: e.Down}
 	if party := blamed[e.Why]; party != "" {
 		line.Party, line.Phase, line.Reason = party, "tunnel", segment.TunnelEndNames[e.Why]
+		line.Err = e.Err
 	}
 	l.over(line)
 }
@@ -85,7 +86,7 @@ func (l *link) over(line *accesslog.Entry) {
 	e.Node, e.Worker, e.Loop = s.place.Node, s.place.Worker, s.place.Loop
 	e.ConnectTime, e.Retries = l.connect, l.retries
 	if l.secured != nil {
-		e.Scheme = schemeTLS
+		e.Scheme, e.TLS = schemeTLS, l.secured
 	}
 	if l.farm != nil {
 		e.Farm = l.farm.Name

@@ -1,11 +1,11 @@
 package tcp
 
 import (
-	"crypto/tls"
 	"net/netip"
 	"os"
 	"time"
 
+	"sluice/internal/accesslog"
 	"sluice/internal/reactor"
 	"sluice/internal/segment"
 	"sluice/internal/sni"
@@ -17,8 +17,8 @@ import (
 type link struct {
 	s       *Service
 	conn    reactor.Stream
-	plain   *reactor.Conn        // the same, if it is a plain socket
-	secured *tls.ConnectionState // if its TLS ends here
+	plain   *reactor.Conn  // the same, if it is a plain socket
+	secured *accesslog.TLS // the client's TLS, if it ends here or before
 	peer    netip.AddrPort
 	as      *Listener
 	name    []byte // that its TLS asks for, in lower case; empty: none
@@ -94,7 +94,7 @@ func (l *link) hear() bool {
 	case err == sni.ErrBroken || err == sni.ErrTooLong:
 		why = segment.BadRequest
 	}
-	l.refuse(partyClient, "client_hello", why)
+	l.refuse(partyClient, "client_hello", why, err)
 	return false
 }
 
@@ -119,5 +119,5 @@ func (l *link) unrecognized() {
 		l.conn.Write(alert)
 		l.said = true
 	}
-	l.refuse(partyClient, "route", segment.NoRoute)
+	l.refuse(partyClient, "route", segment.NoRoute, nil)
 }

@@ -1,7 +1,6 @@
 package tcp
 
 import (
-	"crypto/tls"
 	"net/netip"
 	"time"
 
@@ -69,25 +68,24 @@ func (s *Service) Drain() {
 	}
 }
 
-// Serve takes a connection from a client at peer that was accepted by as.
-func (s *Service) Serve(conn reactor.Stream, peer netip.AddrPort, as *Listener) {
+// Serve takes a connection from a client at peer that was accepted by as. secured is
+// its TLS, whether that ends here or has ended before; nil: it speaks without, or the
+// TLS goes through.
+func (s *Service) Serve(conn reactor.Stream, peer netip.AddrPort, secured *accesslog.TLS, as *Listener) {
 	now := s.exec.Now()
-	l := &link{s: s, conn: conn, peer: peer, as: as, began: now}
+	l := &link{s: s, conn: conn, peer: peer, secured: secured, as: as, began: now}
 	s.stats.Accepted.Inc()
 	s.stats.Connections.Inc()
 	if !as.enter() {
-		l.refuse(partySluice, "connections", segment.NoServer)
+		l.refuse(partySluice, "connections", segment.NoServer, nil)
 		return
 	}
 	l.entered = true
-	switch c := conn.(type) {
-	case *reactor.Conn:
-		l.plain = c
-	case interface{ ConnectionState() tls.ConnectionState }:
-		state := c.ConnectionState()
-		l.secured, l.name = &state, lower([]byte(state.ServerName))
+	l.plain, _ = conn.(*reactor.Conn)
+	if secured != nil {
+		l.name = lower([]byte(secured.SNI))
 	}
-	if l.plain == nil || !as.names {
+	if secured != nil || l.plain == nil || !as.names {
 		s.exec.Go(l)
 		return
 	}

@@ -1,12 +1,12 @@
 package worker
 
 import (
-	"crypto/tls"
 	"net/netip"
 	"slices"
 	"strconv"
 	"time"
 
+	"sluice/internal/accesslog"
 	"sluice/internal/config"
 	"sluice/internal/proxy"
 	"sluice/internal/reactor"
@@ -81,54 +81,47 @@ func (e *entrance) renewed(terminator *tlsterm.Terminator) *entrance {
 	return &next
 }
 
-// identified is the entrance of a client that has shown a certificate, if it has.
-func (e *entrance) identified(state *tls.ConnectionState) *entrance {
-	client := tlsterm.FactsOf(state).Client()
-	if client == nil {
-		return e
-	}
-	next, http := *e, *e.http
-	http.ClientCert = []byte(client.Base64())
-	next.http = &http
-	return &next
-}
-
 // enter takes a new connection that this lane is to serve. Loop only.
 func (l *lane) enter(c *reactor.Conn, as *entrance) {
 	if as.header {
 		l.greet(c, as)
 		return
 	}
-	l.begin(c, c.Peer(), as)
+	l.begin(c, c.Peer(), nil, as)
 }
 
 // begin serves a connection on which nothing of the protocol has been read, and
-// whose client is at peer; with TLS, once hands are shaken. Loop only.
-func (l *lane) begin(c *reactor.Conn, peer netip.AddrPort, as *entrance) {
+// whose client is at peer and has spoken TLS as told; with TLS of the listener, once
+// hands are shaken. Loop only.
+func (l *lane) begin(c *reactor.Conn, peer netip.AddrPort, told *proxy.Secured, as *entrance) {
 	if as.tls != nil {
 		l.shake(c, peer, as)
 		return
 	}
-	l.serve(c, peer, as)
+	l.serve(c, peer, told, as)
 }
 
 // serve has a client's requests answered, or its bytes moved. Loop only.
-func (l *lane) serve(conn reactor.Stream, peer netip.AddrPort, as *entrance) {
+func (l *lane) serve(conn reactor.Stream, peer netip.AddrPort, secured *proxy.Secured, as *entrance) {
 	if as.tcp != nil {
-		l.tcp.Serve(conn, peer, as.tcp)
+		var facts *accesslog.TLS
+		if secured != nil {
+			facts = &secured.TLS
+		}
+		l.tcp.Serve(conn, peer, facts, as.tcp)
 		return
 	}
 	if !as.http1 {
-		l.serveHTTP2(conn, peer, as)
+		l.serveHTTP2(conn, peer, secured, as)
 		return
 	}
-	l.proxy.Serve(conn, peer, as.http)
+	l.proxy.Serve(conn, peer, secured, as.http)
 	if l.draining {
 		l.proxy.Drain() // as the others, it may be idle for a moment only
 	}
 }
 
 // serveHTTP2 does the same for a client that has chosen HTTP/2. Loop only.
-func (l *lane) serveHTTP2(conn reactor.Stream, peer netip.AddrPort, as *entrance) {
-	l.proxy.ServeHTTP2(conn, peer, as.http)
+func (l *lane) serveHTTP2(conn reactor.Stream, peer netip.AddrPort, secured *proxy.Secured, as *entrance) {
+	l.proxy.ServeHTTP2(conn, peer, secured, as.http)
 }

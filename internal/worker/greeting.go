@@ -3,10 +3,8 @@ package worker
 import (
 	"errors"
 	"io"
-	"log/slog"
 	"net/netip"
 	"slices"
-	"sync/atomic"
 	"time"
 
 	"sluice/internal/config"
@@ -77,7 +75,7 @@ func (g *greeting) Run() {
 	if err == nil {
 		l.stats.ProxyHeaders[segment.HeaderTaken].Inc()
 		pose(c, &h)
-		l.begin(c, c.Peer(), g.as)
+		l.begin(c, c.Peer(), securedBefore(&h), g.as)
 		return
 	}
 	l.stats.Accepted.Inc()
@@ -132,46 +130,7 @@ func causeOf(err error) segment.ProxyHeader {
 
 // turnAway closes a connection because of its header, and leaves word for the log.
 func (l *lane) turnAway(cause segment.ProxyHeader, c *reactor.Conn, as *entrance, why error) {
-	l.doorkeeper.latest[cause].Store(&turnedAway{c.Peer(), as.http.Name, why}) // first: look asks for it once it is counted
+	l.doorkeeper.headers[cause].note(&turnedAway{peer: c.Peer(), listener: as.http.Name, why: why})
 	l.stats.ProxyHeaders[cause].Inc()
 	c.Close()
-}
-
-// turnedAway is a connection that was refused. Immutable.
-type turnedAway struct {
-	peer     netip.AddrPort
-	listener string
-	why      error
-}
-
-// doorkeeper tells in the log of connections that were refused because of their PROXY
-// header: of each cause at most one line in tellEvery, with the latest as example.
-type doorkeeper struct {
-	worker int                                                  // for the log
-	latest [segment.ProxyHeaderCount]atomic.Pointer[turnedAway] // any loop
-	known  [segment.ProxyHeaderCount]told                       // of the goroutine that calls look
-}
-
-// look has told what there is to tell of these loops: n connections, the latest last.
-func (d *doorkeeper) look(now time.Duration, loops []*segment.LoopStats, tell func(cause segment.ProxyHeader, n uint64, last *turnedAway)) {
-	for cause := range d.known {
-		var all uint64
-		for _, l := range loops {
-			all += l.ProxyHeaders[cause].Load()
-		}
-		last := d.latest[cause].Load()
-		if last == nil { // those counted were refused by the process before this one, or were not refused
-			d.known[cause].shed = all
-			continue
-		}
-		if news, n := d.known[cause].hear(now, all); news == shedding {
-			tell(segment.ProxyHeader(cause), n, last)
-		}
-	}
-}
-
-// tell writes a line.
-func (d *doorkeeper) tell(cause segment.ProxyHeader, n uint64, last *turnedAway) {
-	slog.Warn("connections without a good PROXY header are refused", "worker", d.worker, "cause", segment.ProxyHeaderNames[cause],
-		"connections", n, "listener", last.listener, "latest", last.peer, "reason", last.why)
 }

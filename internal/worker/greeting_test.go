@@ -181,37 +181,3 @@ func TestProxyHeaderWhileDraining(t *testing.T) {
 	}
 	<-drained
 }
-
-// The log tells of refused connections: soon of the first, then at most every ten
-// seconds, and of none that another process refused.
-func TestDoorkeeper(t *testing.T) {
-	stats := new(segment.LoopStats)
-	stats.ProxyHeaders[segment.HeaderUntrusted].Add(7)
-	var d doorkeeper
-	refuse := func(cause segment.ProxyHeader, port uint16) {
-		d.latest[cause].Store(&turnedAway{peer: netip.AddrPortFrom(netip.MustParseAddr("192.0.2.1"), port), why: errUntrusted})
-		stats.ProxyHeaders[cause].Inc()
-	}
-	for i, step := range []struct {
-		at   time.Duration
-		do   func()
-		want string
-	}{
-		{0, func() {}, ""},
-		{1, func() { stats.ProxyHeaders[segment.HeaderTaken].Inc() }, ""},
-		{2, func() { refuse(segment.HeaderUntrusted, 1) }, "untrusted 1, 192.0.2.1:1"},
-		{3, func() { refuse(segment.HeaderUntrusted, 2); refuse(segment.HeaderUntrusted, 3) }, ""},
-		{4, func() { refuse(segment.HeaderMissing, 4) }, "missing 1, 192.0.2.1:4"},
-		{2 + tellEvery, func() {}, "untrusted 2, 192.0.2.1:3"},
-		{3 + 3*tellEvery, func() {}, ""},
-	} {
-		step.do()
-		said := ""
-		d.look(step.at, []*segment.LoopStats{stats}, func(cause segment.ProxyHeader, n uint64, last *turnedAway) {
-			said += fmt.Sprintf("%s %d, %v", segment.ProxyHeaderNames[cause], n, last.peer)
-		})
-		if said != step.want {
-			t.Errorf("step %d: %q is said, want %q", i, said, step.want)
-		}
-	}
-}

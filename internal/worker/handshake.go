@@ -2,6 +2,7 @@ package worker
 
 import (
 	"crypto/tls"
+	"errors"
 	"log/slog"
 	"net/netip"
 	"time"
@@ -133,6 +134,10 @@ func (h *handshake) perform() {
 	}
 	l := h.lane
 	state := stream.ConnectionState()
+	if state.NegotiatedProtocol == "" && !h.as.http1 && h.as.tcp == nil {
+		h.refuse(stream, errNotChosen)
+		return
+	}
 	l.stats.Handshakes[versionIndex(state.Version)].Inc()
 	if state.DidResume {
 		l.stats.Resumed.Inc()
@@ -141,15 +146,15 @@ func (h *handshake) perform() {
 		l.stats.Hybrid.Inc()
 	}
 	stream.SetWriteTimeout(0)
-	as := h.as.identified(&state)
+	as, secured := h.as, securedHere(&state)
 	switch state.NegotiatedProtocol {
 	case tlsterm.Proof: // there is nothing more to see
 		l.stats.Accepted.Inc()
 		stream.Linger(farewell)
 	case "h2":
-		l.serveHTTP2(stream, h.peer, as)
+		l.serveHTTP2(stream, h.peer, secured, as)
 	default:
-		l.serve(stream, h.peer, as)
+		l.serve(stream, h.peer, secured, as)
 	}
 	h.end()
 }
@@ -161,13 +166,17 @@ func versionIndex(version uint16) int {
 	return segment.TLS12
 }
 
+// errNotChosen: over TLS HTTP/2 is spoken only by who has chosen it (RFC 9113 3.2). Its
+// words are those of crypto/tls, by which its cause is known.
+var errNotChosen = errors.New("tls: unsupported application protocols: the client offered none, and the listener speaks HTTP/2 only")
+
 // notTLS answers a client that speaks HTTP where TLS is spoken.
 const notTLS = "HTTP/1.1 400 Bad Request\r\nContent-Type: text/plain; charset=utf-8\r\nConnection: close\r\nContent-Length: 49\r\n\r\n" +
 	"This port speaks HTTPS, and was sent plain HTTP.\n"
 
 // refuse ends a connection whose handshake has failed.
 func (h *handshake) refuse(stream *tlsconn.Stream, err error) {
-	switch h.count(err) {
+	switch h.count(err, stream.ConnectionState().ServerName) {
 	case segment.ShunHTTP:
 		h.conn.Write([]byte(notTLS))
 		h.conn.Linger(farewell)
@@ -180,12 +189,12 @@ func (h *handshake) refuse(stream *tlsconn.Stream, err error) {
 
 // fail ends a connection whose handshake never began.
 func (h *handshake) fail(err error) {
-	h.count(err)
+	h.count(err, "")
 	h.conn.Close()
 }
 
-// count notes a failure. It says nothing louder, since any client can bring it about.
-func (h *handshake) count(err error) segment.Shun {
+// count notes a failure, of a client that has asked for this name, if any.
+func (h *handshake) count(err error, name string) segment.Shun {
 	l := h.lane
 	cause := segment.ShunGone
 	if err != nil {
@@ -193,8 +202,9 @@ func (h *handshake) count(err error) segment.Shun {
 	}
 	h.end()
 	l.stats.Accepted.Inc()
+	l.doorkeeper.shunned[cause].note(&turnedAway{h.peer, h.as.http.Name, name, err})
 	l.stats.Shunned[cause].Inc()
-	slog.Debug("a TLS handshake failed", "listener", h.as.http.Name, "client", h.peer, "cause", segment.ShunNames[cause], "error", err)
+	slog.Debug("a TLS handshake failed", "listener", h.as.http.Name, "client", h.peer, "name", name, "cause", segment.ShunNames[cause], "error", err)
 	return cause
 }
 

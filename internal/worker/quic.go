@@ -5,6 +5,7 @@ import (
 	"log/slog"
 	"maps"
 	"net"
+	"net/netip"
 	"os"
 	"slices"
 	"sync"
@@ -141,15 +142,16 @@ func (p *porch) Connected(c *http3.Conn) http3.Owner {
 		stats.Hybrid.Inc()
 	}
 	stats.HTTP3Connections.Inc()
-	return (*visit)(p.lane.proxy.Visit(c, c.Peer(), p.as.identified(&state).http))
+	return (*visit)(p.lane.proxy.Visit(c, c.Peer(), securedHere(&state), p.as.http))
 }
 
 // Failed implements http3.Doorman.
-func (p *porch) Failed(err error) {
+func (p *porch) Failed(peer netip.AddrPort, err error) {
 	cause := tlsconn.CauseOf(err)
 	p.lane.stats.Accepted.Inc()
+	p.lane.doorkeeper.shunned[cause].note(&turnedAway{peer: peer, listener: p.as.http.Name, why: err})
 	p.lane.stats.Shunned[cause].Inc()
-	slog.Debug("a QUIC handshake failed", "listener", p.as.http.Name, "cause", segment.ShunNames[cause], "error", err)
+	slog.Debug("a QUIC handshake failed", "listener", p.as.http.Name, "client", peer, "cause", segment.ShunNames[cause], "error", err)
 }
 
 // Happened implements http3.Doorman.

@@ -1,6 +1,7 @@
 package worker
 
 import (
+	"cmp"
 	"log/slog"
 	"math"
 	"runtime"
@@ -195,7 +196,7 @@ func (s *shedder) watch() {
 				s.tell(cause, news, n, wish, has)
 			}
 		}
-		s.doorkeeper.look(now, s.loops, s.doorkeeper.tell)
+		s.doorkeeper.look(now, s.loops, &s.doorkeeper)
 	}
 }
 
@@ -231,6 +232,8 @@ type told struct {
 	all  uint64        // connections since it began
 	on   bool          // it has begun, and its end was not told
 	next time.Duration // when there may be another line
+
+	every time.Duration // between two lines; 0: tellEvery
 }
 
 // news is what there is to tell.
@@ -248,7 +251,7 @@ func (t *told) hear(now time.Duration, shed uint64) (news, uint64) {
 		return nothing, 0
 	}
 	n := shed - t.shed
-	t.shed, t.next = shed, now+tellEvery
+	t.shed, t.next = shed, now+cmp.Or(t.every, tellEvery)
 	if n > 0 {
 		t.on, t.all = true, t.all+n
 		return shedding, n
