@@ -21,6 +21,17 @@ func (c *Conn) bear(n int) bool {
 	return c.calm.Idle.Spend(int64(n), c.age())
 }
 
+// bytesPerIdle bytes of a frame of an unknown type count as much as the frame.
+const bytesPerIdle = 256
+
+// pass lets a frame of an unknown type go by (RFC 9114 9): it leads to nothing.
+func (c *Conn) pass(from *source, h frameHead) error {
+	if !c.bear(1 + int(min(h.length, 1<<30)/bytesPerIdle)) {
+		return errLoad
+	}
+	return from.skip(h.length)
+}
+
 // forgive takes a request that is refused; false: they are too many.
 func (c *Conn) forgive() bool {
 	c.mu.Lock()

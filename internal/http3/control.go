@@ -90,7 +90,7 @@ func (c *Conn) readCritical(kind uint64, from *source) (err error) {
 	case streamControl:
 		err = c.readControl(from)
 	case streamEncoder:
-		err = readEncoder(from)
+		err = c.readEncoder(from)
 	case streamDecoder:
 		err = c.readDecoder(from)
 	}
@@ -119,33 +119,38 @@ func (c *Conn) readControl(from *source) error {
 	if f := checkSettings(b); f != nil {
 		return f
 	}
-	pushes := uint64(0)
+	ids := pushIDs{away: maxVarint}
 	for {
 		if h, err = from.frame(); err != nil {
 			return err
 		}
-		if !c.bear(1) {
-			return errLoad
-		}
 		switch h.kind {
 		case frameMaxPushID, frameGoAway, frameCancelPush:
-			if err = readID(from, h, &pushes); err != nil {
-				return err
+			if !c.bear(1) {
+				return errLoad
 			}
+			err = ids.read(from, h)
 		default:
 			if known(h.kind) {
 				return errUnexpected
 			}
-			if err = from.skip(h.length); err != nil {
-				return err
-			}
+			err = c.pass(from, h)
+		}
+		if err != nil {
+			return err
 		}
 	}
 }
 
-// readID reads a frame that holds the number of a push: there is none that could be
-// cancelled, and none is refused by GOAWAY. pushes is the last MAX_PUSH_ID.
-func readID(from *source, h frameHead, pushes *uint64) error {
+// pushIDs are the last that frames have named.
+type pushIDs struct {
+	most uint64 // by MAX_PUSH_ID
+	away uint64 // by GOAWAY
+}
+
+// read reads a frame that holds the number of a push: there is none that could be
+// cancelled, and none is refused by GOAWAY.
+func (p *pushIDs) read(from *source, h frameHead) error {
 	if h.length > maxControl {
 		return errFrame
 	}
@@ -157,10 +162,12 @@ func readID(from *source, h frameHead, pushes *uint64) error {
 	switch {
 	case n == 0 || n != len(b):
 		return errFrame
-	case h.kind == frameCancelPush, h.kind == frameMaxPushID && id < *pushes:
+	case h.kind == frameCancelPush, h.kind == frameMaxPushID && id < p.most, h.kind == frameGoAway && id > p.away:
 		return errPushID
 	case h.kind == frameMaxPushID:
-		*pushes = id
+		p.most = id
+	case h.kind == frameGoAway:
+		p.away = id
 	}
 	return nil
 }
@@ -186,16 +193,23 @@ func checkSettings(b []byte) *Fault {
 
 // readEncoder reads what the client would put into a dynamic table: nothing but its
 // room, which is none (RFC 9204 4.3).
-func readEncoder(from *source) error {
+func (c *Conn) readEncoder(from *source) error {
 	const roomZero = 0x20
 	for from.have(1) {
 		if from.b[from.r] != roomZero {
 			return errEncoder
 		}
 		from.r++
+		if !c.bear(1) {
+			return errLoad
+		}
 	}
 	return from.err
 }
+
+// mostOfNumber is how many bytes a number may have that stands on QPACK's streams: of
+// 62 bits, and its first.
+const mostOfNumber = 10
 
 // readDecoder reads what the client says of field sections: it may only have given up
 // streams (RFC 9204 4.4.2).
@@ -206,12 +220,16 @@ func (c *Conn) readDecoder(from *source) error {
 		if first&0xc0 != 0x40 {
 			return errDecoder
 		}
-		for more := first&0x3f == 0x3f; more; {
+		n := 1
+		for more := first&0x3f == 0x3f; more; n++ {
 			if !from.have(1) {
 				return from.err
 			}
 			more = from.b[from.r]&0x80 != 0
 			from.r++
+			if n == mostOfNumber {
+				return errDecoder
+			}
 		}
 		if !c.bear(1) {
 			return errLoad

@@ -2,7 +2,8 @@
 //
 //	fault.go    what is wrong with what a client sends, and the RFC's word on it
 //	frame.go    frames: bytes and back
-//	section.go  field sections: QPACK without a dynamic table (RFC 9204), and back
+//	qpack.go    field sections: QPACK without a dynamic table (RFC 9204)
+//	section.go  and back
 //	server.go   a UDP socket: which connections begin, and under which ID
 //	conn.go     a connection: its life, idle and parting
 //	control.go  the streams that carry no request

@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"io"
 	"math"
+	"slices"
 )
 
 // Types of frames (RFC 9114 7.2, RFC 9218 7.2).
@@ -172,13 +173,14 @@ func (s *source) whole(n int) ([]byte, error) {
 		s.r += n
 		return b, nil
 	}
-	b := make([]byte, n)
-	for at := 0; at < n; {
-		m, err := s.Read(b[at:])
+	var b []byte // grows as it comes: a length alone shall cost nothing
+	for len(b) < n {
+		b = slices.Grow(b, min(n-len(b), max(len(b), len(s.b))))
+		m, err := s.Read(b[len(b):min(n, cap(b))])
 		if err != nil {
 			return nil, err
 		}
-		at += m
+		b = b[:len(b)+m]
 	}
 	return b, nil
 }

@@ -20,6 +20,10 @@ const (
 	// be answered with 431; of a longer one the stream is reset.
 	beyond = 4
 
+	// inCode is how many times as long as what it stands for a field section may be:
+	// the Huffman code makes rare symbols longer.
+	inCode = 2
+
 	// endWait is how long the end of a request is waited for that should have no
 	// content: some clients send it in a packet of its own.
 	endWait = 100 * time.Millisecond
@@ -78,14 +82,16 @@ func (s *Stream) readHead(from *source) bool {
 	c := s.c
 	s.q.SetReadDeadline(time.Now().Add(c.cfg.Header))
 	block, err := s.headBlock(from)
-	if err != nil {
-		s.refuse(err)
-		return false
+	long, f := err == errLongBlock, (*Fault)(nil)
+	if err == nil {
+		long, f = s.head.decode(block, c.cfg.Head, c.cfg.Fields)
 	}
-	long, f := s.head.decode(block, c.cfg.Head, c.cfg.Fields)
 	switch {
 	case f != nil:
 		s.refuse(f)
+		return false
+	case err != nil && !long:
+		s.refuse(err)
 		return false
 	case long:
 		s.turnAway(431)
@@ -111,8 +117,12 @@ func (s *Stream) readHead(from *source) bool {
 	return true
 }
 
+// errLongBlock means that a head is too long to be kept, and has been read to its end.
+var errLongBlock = errors.New("the head is longer than limits.head")
+
 // headBlock reads to the end of the first HEADERS; frames of unknown types may stand
-// before it (RFC 9114 9).
+// before it (RFC 9114 9). Heads of all requests may be under way at once, so of one that
+// is sure to be too long nothing is kept.
 func (s *Stream) headBlock(from *source) ([]byte, error) {
 	for {
 		h, err := from.frame()
@@ -123,15 +133,17 @@ func (s *Stream) headBlock(from *source) ([]byte, error) {
 			return nil, err
 		case h.kind == frameHeaders && h.length > int64(beyond*s.c.cfg.Head):
 			return nil, errLongSection
+		case h.kind == frameHeaders && h.length > int64(inCode*s.c.cfg.Head):
+			if err := from.skip(h.length); err != nil {
+				return nil, err
+			}
+			return nil, errLongBlock
 		case h.kind == frameHeaders:
 			return from.whole(int(h.length))
 		case known(h.kind):
 			return nil, errFirst
 		}
-		if !s.c.bear(int(min(h.length, 1<<20))) {
-			return nil, errLoad
-		}
-		if err := from.skip(h.length); err != nil {
+		if err := s.c.pass(from, h); err != nil {
 			return nil, err
 		}
 	}
@@ -210,10 +222,7 @@ func (s *Stream) readContent(from *source) error {
 		case known(h.kind):
 			return errUnexpected
 		default:
-			if !s.c.bear(1) {
-				return errLoad
-			}
-			err = from.skip(h.length)
+			err = s.c.pass(from, h)
 		}
 		if err != nil {
 			return err
@@ -272,10 +281,8 @@ func (s *Stream) readTrailers(from *source, length, received int64) error {
 			return err
 		case known(h.kind):
 			return errUnexpected
-		case !s.c.bear(1):
-			return errLoad
 		}
-		if err := from.skip(h.length); err != nil {
+		if err := s.c.pass(from, h); err != nil {
 			return err
 		}
 	}

@@ -1,48 +1,10 @@
 package http3
 
 import (
-	"io"
 	"strconv"
-
-	"github.com/quic-go/qpack"
 
 	"sluice/internal/message"
 )
-
-// section is a field section that has come.
-type section struct {
-	fields message.Fields
-	arena  []byte // the bytes of names and values
-}
-
-// fieldCost is what a field counts beside its name and value (RFC 9114 4.2.2).
-const fieldCost = 32
-
-// decode reads a section of at most head bytes and most fields; long: it has more,
-// of which the rest is not read.
-func (s *section) decode(block []byte, head, most int) (long bool, f *Fault) {
-	next := qpack.NewDecoder().Decode(block)
-	s.fields = make(message.Fields, 0, 16)
-	s.arena = make([]byte, 0, min(2*len(block)+64, head))
-	for size := 0; ; {
-		field, err := next()
-		switch {
-		case err == io.EOF:
-			return false, nil
-		case err != nil:
-			return false, errSection
-		}
-		if size += len(field.Name) + len(field.Value) + fieldCost; size > head || len(s.fields) == most {
-			return true, nil
-		}
-		from := len(s.arena)
-		s.arena = append(s.arena, field.Name...)
-		s.arena = append(s.arena, field.Value...)
-		both := s.arena[from:]
-		name := both[:len(field.Name):len(field.Name)]
-		s.fields = append(s.fields, message.Field{Name: name, Value: both[len(name):len(both):len(both)], ID: message.Lookup(name)})
-	}
-}
 
 // How a field line begins, and how many bits of its first byte belong to a number
 // (RFC 9204 4.5).

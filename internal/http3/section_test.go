@@ -3,6 +3,9 @@ package http3
 import (
 	"bytes"
 	"fmt"
+	"math/rand/v2"
+	"runtime"
+	"slices"
 	"strings"
 	"testing"
 
@@ -88,10 +91,32 @@ func TestDecodeLimits(t *testing.T) {
 			t.Errorf("%+v: %v, %d fields, %v", tc, long, len(s.fields), f)
 		}
 	}
-	for _, bad := range [][]byte{nil, {0}, {1, 0}, {0, 1, 0xd1}, {0, 0, 0x80}, {0, 0, 0xff, 0xff}, {0, 0, 0x10}, {0, 0, 0x51}, {0, 0, 0x27, 0x80}} {
+	for _, bad := range [][]byte{nil, {0}, {1, 0}, {0, 0x80, 0xd1}, {0, 0xff, 0x80}, {0xff, 0, 0}, {0, 0, 0x80}, {0, 0, 0xff, 0xff}, {0, 0, 0x10}, {0, 0, 0x51}, {0, 0, 0x27, 0x80}} {
 		var s section
 		if _, f := s.decode(bad, 1000, 10); f != errSection {
 			t.Errorf("% x: %v", bad, f)
+		}
+	}
+}
+
+// A frame takes memory as it comes: who only says that it is long, has nothing reserved.
+func TestSaidLength(t *testing.T) {
+	const said, sent = 1 << 30, 5000
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	b, err := newSource(bytes.NewReader(make([]byte, sent))).whole(said)
+	runtime.ReadMemStats(&after)
+	if err != errFrame || b != nil {
+		t.Errorf("%d bytes, %v", len(b), err)
+	}
+	if n := after.TotalAlloc - before.TotalAlloc; n > said/100 {
+		t.Errorf("%d bytes of memory for %d", n, sent)
+	}
+	for _, n := range []int{0, 1, sourceBytes, sourceBytes + 1, sent} {
+		text := randomBytes(rand.New(rand.NewPCG(1, 1)), 1<<20)[:n]
+		b, err := newSource(&dribble{slices.Clone(text)}).whole(n)
+		if err != nil || !bytes.Equal(b, text) {
+			t.Errorf("%d bytes, by drops: %d, %v", n, len(b), err)
 		}
 	}
 }

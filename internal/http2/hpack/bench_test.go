@@ -176,7 +176,7 @@ func BenchmarkHuffman(b *testing.B) {
 		b.SetBytes(int64(len(chrome[9].Value)))
 		var out []byte
 		for b.Loop() {
-			out, _ = appendDecoded(out[:0], in)
+			out, _ = AppendDecoded(out[:0], in)
 		}
 		if string(out) != chrome[9].Value {
 			b.Fatalf("%q", out)

@@ -222,7 +222,7 @@ func (d *Decoder) text(block []byte, i int, h *Head) (s []byte, next int, err er
 		return h.copied(s), next, nil
 	}
 	at, ok := len(h.arena), false
-	if h.arena, ok = appendDecoded(h.arena, s); !ok {
+	if h.arena, ok = AppendDecoded(h.arena, s); !ok {
 		return nil, 0, errHuffman
 	}
 	return h.arena[at:len(h.arena):len(h.arena)], next, nil

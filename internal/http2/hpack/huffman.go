@@ -126,10 +126,11 @@ func eachCode(f func(symbol byte, word uint32, bits int)) {
 	}
 }
 
-// appendDecoded appends what src stands for in the Huffman code. It is false if
-// src holds EOS, ends with a part of a code, or with padding that is not fewer
+// AppendDecoded appends what src stands for in the Huffman code, which is that of
+// HTTP/3 as well (RFC 9204 4.1.2). It may write beyond what it appends, within the
+// capacity of what it returns. It is false if src holds EOS, ends with a part of a code, or with padding that is not fewer
 // than 8 one bits (RFC 7541 5.2).
-func appendDecoded(dst, src []byte) ([]byte, bool) {
+func AppendDecoded(dst, src []byte) ([]byte, bool) {
 	dst = slices.Grow(dst, len(src)*8/shortestCode+2) // a step writes two bytes, even for one symbol
 	out, at := dst[:cap(dst)], len(dst)
 	window := uint64(0) // the next bits of src, from the high end on

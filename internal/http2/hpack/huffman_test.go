@@ -45,7 +45,7 @@ func TestHuffmanStrings(t *testing.T) {
 func holdHuffman(t *testing.T, s string) {
 	t.Helper()
 	in := theirs.AppendHuffmanString(nil, s)
-	got, ok := appendDecoded(append(make([]byte, 0, 6+len(in)*8/shortestCode), "before"...), in)
+	got, ok := AppendDecoded(append(make([]byte, 0, 6+len(in)*8/shortestCode), "before"...), in)
 	if !ok || string(got) != "before"+s {
 		t.Fatalf("%q is decoded as %q, %v", s, got, ok)
 	}
@@ -83,7 +83,7 @@ func TestHuffmanCodes(t *testing.T) {
 // holdCode compares with x/net, and reports whether the code is accepted.
 func holdCode(t *testing.T, code []byte) bool {
 	t.Helper()
-	got, ok := appendDecoded(nil, code)
+	got, ok := AppendDecoded(nil, code)
 	want, err := theirs.HuffmanDecodeToString(code)
 	if ok != (err == nil) || ok && string(got) != want {
 		t.Fatalf("%x is decoded as %q, %v; x/net says %q, %v", code, got, ok, want, err)
@@ -141,7 +141,7 @@ func asBytes(bits string) (b []byte) {
 // string that turns out to be too short or wrong.
 func TestHuffmanKeeps(t *testing.T) {
 	room := bytes.Repeat([]byte("x"), 100)
-	got, ok := appendDecoded(room[:4:20], []byte{0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff})
+	got, ok := AppendDecoded(room[:4:20], []byte{0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff})
 	if ok || string(got) != "xxxx" || string(room[20:]) != strings.Repeat("x", 80) {
 		t.Errorf("%q, %v, and behind it %q", got, ok, room[20:])
 	}
