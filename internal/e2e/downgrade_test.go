@@ -2,7 +2,6 @@ package e2e
 
 import (
 	"crypto/tls"
-	"fmt"
 	"slices"
 	"strconv"
 	"strings"
@@ -61,7 +60,7 @@ func insteadOf(name string, values ...string) (fields []string) {
 	return fields
 }
 
-// refusedDowngrades are requests of HTTP/2 that would be others, or more than one, as
+// refusedDowngrades are requests of HTTP/2 and HTTP/3 that would be others, or more than one, as
 // HTTP/1.1, or that are none by RFC 9113 8.
 var refusedDowngrades = map[string][]string{
 	"CR LF in a value":          usually("x-a", "b\r\nTransfer-Encoding: chunked"),
@@ -146,30 +145,108 @@ var refusedDowngrades = map[string][]string{
 	"CONNECT with CR LF":        {":method", "CONNECT", ":authority", "a.example:80\r\nX-A: b"},
 }
 
+// speaker is a client's end of a connection of HTTP/2 or HTTP/3.
+type speaker interface {
+	// say sends a request of name, value, name, value …, its content in pieces, and
+	// trailers if there are any. It returns what becomes of that: the status of the answer,
+	// the code that the stream is reset with, or "whole" and the code that the connection
+	// ends with.
+	say(fields, content, trailers []string) string
+}
+
+// spoken is a version of HTTP whose requests are translated to HTTP/1.1.
+type spoken struct {
+	name  string
+	wrong string // the code that a malformed request is reset with
+	dial  func(*quick) speaker
+}
+
+var versions = []spoken{
+	{"HTTP/2", "PROTOCOL_ERROR", func(q *quick) speaker { return &framesOver{q.framer(), 1} }},
+	{"HTTP/3", "H3_MESSAGE_ERROR", func(q *quick) speaker { return q.strand() }},
+}
+
+// framer is a connection of HTTP/2 over TLS.
+func (q *quick) framer() *framer {
+	trust := q.trust.Clone()
+	trust.NextProtos, trust.ServerName = []string{"h2"}, "localhost"
+	conn, err := tls.Dial("tcp", q.address("tls"), trust)
+	if err != nil {
+		q.t.Fatal(err)
+	}
+	return frameOn(q.t.(*testing.T), conn)
+}
+
+// framesOver counts its streams.
+type framesOver struct {
+	*framer
+	next uint32
+}
+
+func (f *framesOver) say(fields, content, trailers []string) string {
+	f.t.Helper()
+	id := f.next
+	f.next += 2
+	f.ask(id, fields...)
+	for i, d := range content {
+		f.WriteData(id, len(trailers) == 0 && i == len(content)-1, []byte(d))
+	}
+	if len(trailers) > 0 {
+		f.end(id, trailers...)
+	}
+	return f.outcome(id)
+}
+
+func (s *strand) say(fields, content, trailers []string) string {
+	s.t.Helper()
+	frames := [][]byte{head3(fields...)}
+	for _, d := range content {
+		frames = append(frames, frame3(data3, []byte(d)))
+	}
+	if len(trailers) > 0 {
+		frames = append(frames, head3(trailers...))
+	}
+	return s.send(frames...)
+}
+
+// hidden is what must not become a request.
+const hidden = "GET /smuggled HTTP/1.1\r\nHost: a\r\n\r\n"
+
+// goesOn checks that the connection goes on with the next request, and returns what the
+// server has heard but for that.
+func goesOn(t *testing.T, name string, c speaker, b *testkit.Backend, before int) []*testkit.Message {
+	t.Helper()
+	if got := c.say(insteadOf(":path", "/after"), []string{""}, nil); got != "200" {
+		t.Errorf("%s: the next request gets %s", name, got)
+	}
+	heard := b.Heard()[before:]
+	others := slices.DeleteFunc(slices.Clone(heard), func(m *testkit.Message) bool { return m.Target() == "/after" })
+	if len(heard) != len(others)+1 {
+		t.Errorf("%s: the server heard %q", name, starts(heard))
+	}
+	return others
+}
+
 // What is refused is refused by a reset of its stream: the server hears nothing of it, and
 // the connection goes on with the next request.
 func TestDowngradesAreRefused(t *testing.T) {
 	t.Parallel()
 	b := testkit.Serve(t, testkit.Answering(ok))
-	s := start(t, farm(b.URL()))
-	for name, fields := range refusedDowngrades {
-		before := len(b.Heard())
-		f := dialHTTP2(t, s.web())
-		f.ask(1, fields...)
-		f.WriteData(1, true, []byte("GET /smuggled HTTP/1.1\r\nHost: a\r\n\r\n"))
-		if got := f.outcome(1); got != "PROTOCOL_ERROR" {
-			t.Errorf("%s: %s", name, got)
-		}
-		f.ask(3, insteadOf(":path", "/after")...)
-		f.WriteData(3, true, nil)
-		if got := f.outcome(3); got != "200" {
-			t.Errorf("%s: the next request gets %s", name, got)
-		}
-		if heard := b.Heard()[before:]; len(heard) != 1 || heard[0].Target() != "/after" {
-			t.Errorf("%s: the server heard %q", name, starts(heard))
+	q := startHTTP3(t, "", farm(b.URL()))
+	for _, v := range versions {
+		for name, fields := range refusedDowngrades {
+			name = v.name + ", " + name
+			before := len(b.Heard())
+			c := v.dial(q)
+			if got := c.say(fields, []string{hidden}, nil); got != v.wrong {
+				t.Errorf("%s: %s", name, got)
+			}
+			if heard := goesOn(t, name, c, b, before); len(heard) > 0 {
+				t.Errorf("%s: the server heard %q", name, starts(heard))
+			}
 		}
 	}
-	if n := s.abuses("malformed_request"); n != len(refusedDowngrades) {
+	if n := q.abuses("malformed_request"); n != len(refusedDowngrades) {
 		t.Errorf("%d malformed requests were counted, of %d", n, len(refusedDowngrades))
 	}
 }
@@ -178,129 +255,137 @@ func TestDowngradesAreRefused(t *testing.T) {
 // and no other request begins where it ends.
 func TestDowngradedLengths(t *testing.T) {
 	t.Parallel()
-	const hidden = "GET /smuggled HTTP/1.1\r\nHost: a\r\n\r\n"
 	b := testkit.Serve(t, testkit.Answering(ok))
-	s := start(t, farm(b.URL()))
-	for name, c := range map[string]struct {
-		length string
-		data   []string
-	}{
-		"more in one frame": {"4", []string{"abcd" + hidden}},
-		"more in another":   {"4", []string{"abcd", hidden}},
-		"more than nothing": {"0", []string{hidden}},
-		"less":              {"100", []string{hidden}},
-		"nothing at all":    {"100", []string{""}},
-		"less, in two":      {"100", []string{"ab", "cd"}},
-	} {
-		before := len(b.Heard())
-		f := dialHTTP2(t, s.web())
-		f.ask(1, usually("content-length", c.length)...)
-		for i, d := range c.data {
-			f.WriteData(1, i == len(c.data)-1, []byte(d))
-		}
-		if got := f.outcome(1); got != "PROTOCOL_ERROR" && !(got == "200" && c.length == "0") {
-			t.Errorf("%s: %s", name, got)
-		}
-		f.ask(3, insteadOf(":path", "/after")...)
-		f.WriteData(3, true, nil)
-		if got := f.outcome(3); got != "200" {
-			t.Errorf("%s: the next request gets %s", name, got)
-		}
-		for _, m := range b.Heard()[before:] {
-			if m.Target() == "/smuggled" || m.Target() == "/" && strconv.Itoa(len(m.Body)) != c.length {
-				t.Errorf("%s: the server heard %s, %q", name, m.Start, m.Body)
+	q := startHTTP3(t, "", farm(b.URL()))
+	for _, v := range versions {
+		for name, c := range map[string]struct {
+			length string
+			data   []string
+		}{
+			"more in one frame": {"4", []string{"abcd" + hidden}},
+			"more in another":   {"4", []string{"abcd", hidden}},
+			"more than nothing": {"0", []string{hidden}},
+			"less":              {"100", []string{hidden}},
+			"nothing at all":    {"100", []string{""}},
+			"less, in two":      {"100", []string{"ab", "cd"}},
+		} {
+			name = v.name + ", " + name
+			before := len(b.Heard())
+			conn := v.dial(q)
+			if got := conn.say(usually("content-length", c.length), c.data, nil); got != v.wrong && !(got == "200" && c.length == "0") {
+				t.Errorf("%s: %s", name, got)
+			}
+			for _, m := range goesOn(t, name, conn, b, before) {
+				if m.Target() != "/" || strconv.Itoa(len(m.Body)) != c.length {
+					t.Errorf("%s: the server heard %s, %q", name, m.Start, m.Body)
+				}
 			}
 		}
 	}
 }
 
-// What is good arrives as one request of HTTP/1.1 whose framing is ours alone.
+// passing is a request that passes, and what the server hears of it.
+type passing struct {
+	fields []string
+	start  string
+	want   []string // "Name: value", "Name" for one that is not there
+	body   string
+}
+
+// passingDowngrades arrive as one request of HTTP/1.1 whose framing is ours alone.
+var passingDowngrades = map[string]passing{
+	"content of unknown length": {usually(), "POST / HTTP/1.1", []string{"Transfer-Encoding: chunked", "Content-Length", "Host: a.example"}, endAndNext},
+	"content of known length":   {usually("content-length", lengthOf), "POST / HTTP/1.1", []string{"Content-Length: " + lengthOf, "Transfer-Encoding"}, endAndNext},
+	"the same length twice":     {usually("content-length", lengthOf, "content-length", lengthOf), "POST / HTTP/1.1", []string{"Content-Length: " + lengthOf, "Transfer-Encoding"}, endAndNext},
+	"a host only":               {append(insteadOf(":authority", "-"), "host", "a.example"), "POST / HTTP/1.1", []string{"Host: a.example"}, ""},
+	"host as well":              {usually("host", "a.example"), "POST / HTTP/1.1", []string{"Host: a.example"}, ""},
+	"a cookie in parts":         {usually("cookie", "a=1", "x-a", "b", "cookie", "c=2"), "POST / HTTP/1.1", []string{"Cookie: a=1; c=2", "X-A: b"}, ""},
+	"disguised fields":          {usually("content_length", "1", "transfer_encoding", "chunked"), "POST / HTTP/1.1", []string{"Content_length", "Transfer_encoding"}, endAndNext},
+	"forged facts":              {usually("x-forwarded-for", "6.6.6.6", "x-forwarded-proto", "http"), "POST / HTTP/1.1", []string{"X-Forwarded-For: 127.0.0.1", "X-Forwarded-Proto: https"}, ""},
+	"two slashes":               {insteadOf(":path", "//b.example/"), "POST //b.example/ HTTP/1.1", []string{"Host: a.example"}, ""},
+	"a path of the whole":       {insteadOf(":path", "/?http://b.example/"), "POST /?http://b.example/ HTTP/1.1", []string{"Host: a.example"}, ""},
+	"the whole server":          {[]string{":method", "OPTIONS", ":scheme", "https", ":path", "*", ":authority", "a.example"}, "OPTIONS * HTTP/1.1", []string{"Host: a.example"}, ""},
+	"a method of one's own":     {insteadOf(":method", "BREW"), "BREW / HTTP/1.1", []string{"Host: a.example"}, ""},
+	"GET with content":          {insteadOf(":method", "GET"), "GET / HTTP/1.1", []string{"Transfer-Encoding: chunked", "Content-Length"}, endAndNext},
+	"a wish for HTTP/2":         {usually("http2-settings", "AAMAAABkAARAAAAAAAIAAAAA"), "POST / HTTP/1.1", []string{"Http2-Settings", "Connection", "Upgrade"}, ""},
+	"an odd expectation":        {usually("expect", "100-continue, b"), "POST / HTTP/1.1", []string{"Expect: 100-continue, b"}, ""},
+	"a scheme in upper case":    {insteadOf(":scheme", "HTTPS"), "POST / HTTP/1.1", []string{"X-Forwarded-Proto: https"}, ""},
+	"another scheme of HTTP":    {insteadOf(":scheme", "http"), "POST / HTTP/1.1", []string{"X-Forwarded-Proto: https"}, ""},
+	"a hundred crumbs":          {usually(slices.Repeat([]string{"cookie", "a=1"}, 100)...), "POST / HTTP/1.1", []string{"Cookie: a=1" + strings.Repeat("; a=1", 99)}, ""},
+}
+
+// endAndNext looks like the end of one request in chunks, and another, and lengthOf is
+// how long that is.
+const endAndNext = "0\r\n\r\n" + hidden
+
+var lengthOf = strconv.Itoa(len(endAndNext))
+
 func TestDowngradesThatPass(t *testing.T) {
 	t.Parallel()
-	const hidden = "0\r\n\r\nGET /smuggled HTTP/1.1\r\nHost: a\r\n\r\n"
-	length := strconv.Itoa(len(hidden))
-	authority := testkit.NewAuthority(t, "test authority")
-	file := testkit.WriteFile(t, shortDir(t), "both.pem", authority.Issue(testkit.Wish{Names: []string{"a.example"}}).Both())
 	b := testkit.Serve(t, testkit.Answering(ok))
-	s := start(t, farm(b.URL()), fmt.Sprintf("listeners: [{name: tls, address: \"127.0.0.1:0\", tls: {certificates: [%q]}}]", file))
-	for name, c := range map[string]struct {
-		fields []string
-		start  string
-		want   []string // "Name: value", "Name" for one that is not there
-		body   string
-	}{
-		"content of unknown length": {usually(), "POST / HTTP/1.1", []string{"Transfer-Encoding: chunked", "Content-Length", "Host: a.example"}, hidden},
-		"content of known length":   {usually("content-length", length), "POST / HTTP/1.1", []string{"Content-Length: " + length, "Transfer-Encoding"}, hidden},
-		"the same length twice":     {usually("content-length", length, "content-length", length), "POST / HTTP/1.1", []string{"Content-Length: " + length, "Transfer-Encoding"}, hidden},
-		"a host only":               {append(insteadOf(":authority", "-"), "host", "a.example"), "POST / HTTP/1.1", []string{"Host: a.example"}, ""},
-		"host as well":              {usually("host", "a.example"), "POST / HTTP/1.1", []string{"Host: a.example"}, ""},
-		"a cookie in parts":         {usually("cookie", "a=1", "x-a", "b", "cookie", "c=2"), "POST / HTTP/1.1", []string{"Cookie: a=1; c=2", "X-A: b"}, ""},
-		"disguised fields":          {usually("content_length", "1", "transfer_encoding", "chunked"), "POST / HTTP/1.1", []string{"Content_length", "Transfer_encoding"}, hidden},
-		"forged facts":              {usually("x-forwarded-for", "6.6.6.6", "x-forwarded-proto", "http"), "POST / HTTP/1.1", []string{"X-Forwarded-For: 127.0.0.1", "X-Forwarded-Proto: https"}, ""},
-		"two slashes":               {insteadOf(":path", "//b.example/"), "POST //b.example/ HTTP/1.1", []string{"Host: a.example"}, ""},
-		"a path of the whole":       {insteadOf(":path", "/?http://b.example/"), "POST /?http://b.example/ HTTP/1.1", []string{"Host: a.example"}, ""},
-		"the whole server":          {[]string{":method", "OPTIONS", ":scheme", "https", ":path", "*", ":authority", "a.example"}, "OPTIONS * HTTP/1.1", []string{"Host: a.example"}, ""},
-		"a method of one's own":     {insteadOf(":method", "BREW"), "BREW / HTTP/1.1", []string{"Host: a.example"}, ""},
-	} {
-		before := len(b.Heard())
-		conn, err := tls.Dial("tcp", s.address("tls"), &tls.Config{ServerName: "a.example", RootCAs: authority.Pool(), NextProtos: []string{"h2"}})
-		if err != nil {
-			t.Fatal(err)
-		}
-		f := frameOn(t, conn)
-		f.ask(1, c.fields...)
-		f.WriteData(1, true, []byte(c.body))
-		if got := f.outcome(1); got != "200" {
-			t.Errorf("%s: %s", name, got)
-			continue
-		}
-		heard := b.Heard()[before:]
-		if len(heard) != 1 || heard[0].Start != c.start || string(heard[0].Body) != c.body {
-			t.Errorf("%s: the server heard %q", name, starts(heard))
-			continue
-		}
-		for _, want := range c.want {
-			field, value, given := strings.Cut(want, ": ")
-			if got := heard[0].All(field); !given && len(got) > 0 || given && !slices.Equal(got, []string{value}) {
-				t.Errorf("%s: the server heard %s %q, want %q", name, field, got, want)
+	q := startHTTP3(t, "", farm(b.URL()))
+	for _, v := range versions {
+		for name, c := range passingDowngrades {
+			name = v.name + ", " + name
+			before := len(b.Heard())
+			if got := v.dial(q).say(c.fields, []string{c.body}, nil); got != "200" {
+				t.Errorf("%s: %s", name, got)
+				continue
+			}
+			heard := b.Heard()[before:]
+			if len(heard) != 1 || heard[0].Start != c.start || string(heard[0].Body) != c.body {
+				t.Errorf("%s: the server heard %q", name, starts(heard))
+				continue
+			}
+			for _, want := range c.want {
+				field, value, given := strings.Cut(want, ": ")
+				if got := heard[0].All(field); !given && len(got) > 0 || given && !slices.Equal(got, []string{value}) {
+					t.Errorf("%s: the server heard %s %q, want %q", name, field, got, want)
+				}
 			}
 		}
 	}
 }
 
-// Trailers may not say what a head has said: about framing, route, or the connection.
+// Trailers may not say what a head has said: about framing, route, or the connection. What
+// is known here is left out.
 func TestDowngradedTrailers(t *testing.T) {
 	t.Parallel()
 	b := testkit.Serve(t, testkit.Answering(ok))
-	s := start(t, farm(b.URL()))
-	for name, c := range map[string]struct {
-		trailers []string
-		outcome  string
-	}{
-		"good":               {[]string{"x-check", "a"}, "200"},
-		"content-length":     {[]string{"content-length", "5"}, "200"}, // left out
-		"host":               {[]string{"host", "b.example"}, "200"},
-		"transfer-encoding":  {[]string{"transfer-encoding", "chunked"}, "PROTOCOL_ERROR"},
-		"a pseudo-field":     {[]string{":path", "/smuggled"}, "PROTOCOL_ERROR"},
-		"CR LF in a value":   {[]string{"x-check", "a\r\n\r\nGET /smuggled HTTP/1.1"}, "PROTOCOL_ERROR"},
-		"CR LF in a name":    {[]string{"x-check: a\r\n\r\nGET /smuggled HTTP/1.1\r\nx", "b"}, "PROTOCOL_ERROR"},
-		"upper case, a name": {[]string{"X-Check", "a"}, "PROTOCOL_ERROR"},
-	} {
-		before := len(b.Heard())
-		f := dialHTTP2(t, s.web())
-		f.ask(1, usually("te", "trailers")...)
-		f.WriteData(1, false, []byte("abc"))
-		f.end(1, c.trailers...)
-		if got := f.outcome(1); got != c.outcome {
-			t.Errorf("%s: %s", name, got)
-		}
-		heard := b.Heard()[before:]
-		if c.outcome != "200" && len(heard) > 0 || len(heard) > 1 {
-			t.Errorf("%s: the server heard %q", name, starts(heard))
-		}
-		for _, m := range heard {
-			if m.Trailer("Content-Length") != "" || m.Trailer("Host") != "" || m.Trailer("X-Check") != map[bool]string{true: "a"}[name == "good"] {
-				t.Errorf("%s: the server heard trailers %q", name, m.Trailers)
+	q := startHTTP3(t, "", farm(b.URL()))
+	for _, v := range versions {
+		for name, c := range map[string]struct {
+			trailers []string
+			passes   bool
+		}{
+			"good":               {[]string{"x-check", "a"}, true},
+			"content-length":     {[]string{"content-length", "5"}, true},
+			"host":               {[]string{"host", "b.example"}, true},
+			"forged facts":       {[]string{"x-forwarded-for", "6.6.6.6"}, true},
+			"a disguise":         {[]string{"content_length", "5"}, true},
+			"a wish":             {[]string{"expect", "100-continue"}, true},
+			"te":                 {[]string{"te", "trailers"}, false},
+			"connection":         {[]string{"connection", "x-check"}, false},
+			"upgrade":            {[]string{"upgrade", "h2c"}, false},
+			"transfer-encoding":  {[]string{"transfer-encoding", "chunked"}, false},
+			"a pseudo-field":     {[]string{":path", "/smuggled"}, false},
+			"CR LF in a value":   {[]string{"x-check", "a\r\n\r\nGET /smuggled HTTP/1.1"}, false},
+			"CR LF in a name":    {[]string{"x-check: a\r\n\r\nGET /smuggled HTTP/1.1\r\nx", "b"}, false},
+			"upper case, a name": {[]string{"X-Check", "a"}, false},
+		} {
+			before := len(b.Heard())
+			got := v.dial(q).say(usually("te", "trailers"), []string{"abc"}, c.trailers)
+			if want := map[bool]string{true: "200", false: v.wrong}[c.passes]; got != want {
+				t.Errorf("%s, %s: %s", v.name, name, got)
+			}
+			heard := b.Heard()[before:]
+			if !c.passes && len(heard) > 0 || len(heard) > 1 {
+				t.Errorf("%s, %s: the server heard %q", v.name, name, starts(heard))
+			}
+			for _, m := range heard {
+				if check := m.Trailer("X-Check"); check != map[bool]string{true: "a"}[name == "good"] || name != "good" && len(m.Trailers) > 0 {
+					t.Errorf("%s, %s: the server heard trailers %q", v.name, name, m.Trailers)
+				}
 			}
 		}
 	}

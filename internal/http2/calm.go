@@ -49,8 +49,9 @@ const (
 	mostIdle  = 2000
 	idlePause = 5 * time.Millisecond
 
-	// Each settingsCost counts as so many: a change of the window goes to all
-	// streams. A PING wants an answer.
+	// SETTINGS count as so many, and as one more for each setting beyond the first,
+	// which one frame can have thousands of (CVE-2020-11080): a change of the window
+	// goes to all streams. A PING wants an answer.
 	settingsCost = 20
 	pingCost     = 2
 

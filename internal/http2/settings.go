@@ -16,7 +16,7 @@ func (p *peerSettings) begin() {
 
 // settingsFrame takes the peer's SETTINGS, or that it has taken ours.
 func (c *conn) settingsFrame(h frameHead, payload []byte) *Fault {
-	if f := c.waste(SettingsFlood, settingsCost); f != nil {
+	if f := c.waste(SettingsFlood, settingsCost+max(0, int64(h.length/settingBytes)-1)); f != nil {
 		return f
 	}
 	if h.has(ack) {

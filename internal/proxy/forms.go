@@ -184,10 +184,11 @@ func (x *exchange) streamHeads(stream ServerStream) (final bool, err error) {
 	}
 }
 
-// headBytes is about how long a head is.
+// headBytes is how long a head is in HTTP/1.1, where even one without fields is something.
 func headBytes(r *message.Response) (n int) {
+	n = len("HTTP/1.1 103 \r\n\r\n")
 	for i := range r.Fields {
-		n += len(r.Fields[i].Name) + len(r.Fields[i].Value)
+		n += len(r.Fields[i].Name) + len(": \r\n") + len(r.Fields[i].Value)
 	}
 	return n
 }

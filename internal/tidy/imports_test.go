@@ -25,7 +25,7 @@ var dependencies = map[string]permit{
 	"github.com/spf13/cobra":                  {"commands, flags and help as users know them", []string{"cmd/sluice", "cmd/hb"}},
 	"github.com/prometheus/client_golang":     {"the exposition format, and the linter of metric names", to("admin")},
 	"github.com/quic-go/quic-go":              {"QUIC, for clients and for the load generator", []string{"internal/http3", "cmd/hb"}},
-	"github.com/quic-go/qpack":                {"fields of HTTP/3, as quic-go has them", []string{"internal/http3", "cmd/hb"}},
+	"github.com/quic-go/qpack":                {"another's fields of HTTP/3, which ours are compared with; and for the load generator", []string{"cmd/hb"}},
 	"github.com/HdrHistogram/hdrhistogram-go": {"latencies free of coordinated omission, in a format that others read", []string{"bench", "cmd/hb"}},
 	"gonum.org/v1/plot":                       {"pictures of bench results and load tests", []string{"bench", "cmd/hb"}},
 }
