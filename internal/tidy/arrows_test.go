@@ -43,7 +43,7 @@ var arrows = []row{
 	{"internal/upstream", to("config", "proxyproto", "reactor", "segment", "tlsconn"), "servers and their connections: bytes, no messages"},
 	{"internal/accesslog", to("config", "segment"), "a line for each request: told everything, asks nobody"},
 	{"internal/route", to("config"), "an immutable table"},
-	{"internal/http3", to("http2", "message", "reactor"), "a codec over QUIC, and its way to a loop: no counters of Sluice's, no server; the rules of requests are http2's"},
+	{"internal/http3", to("http2", "http2/hpack", "message", "reactor"), "a codec over QUIC, and its way to a loop: no counters of Sluice's, no server; the rules of requests are http2's, and the Huffman code is hpack's"},
 	{"internal/http2", to("http1", "http2/hpack", "message", "reactor"), "a codec with a connection's state: no logs, no counters of Sluice's, no server"},
 	{"internal/grpcweb", to("message"), "what browsers say for gRPC: bytes only"},
 	{"internal/http1", to("message"), "a codec: no logs, no clock, no connection"},
