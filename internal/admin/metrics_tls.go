@@ -18,7 +18,7 @@ var (
 )
 
 var descHTTP3Events = prometheus.NewDesc("sluice_http3_events_total",
-	"What HTTP/3 met with: addresses of clients that were verified first, connections that were refused, requests that clients reset or that were malformed.", append(workerLabels, "class"), nil)
+	"What HTTP/3 met with: addresses of clients that were verified first, connections that were refused, requests that clients reset or that were malformed, streams of whose answer a client takes too little.", append(workerLabels, "class"), nil)
 
 // describeTLS sends the descriptions of what collectTLS sends.
 func describeTLS(to chan<- *prometheus.Desc) {

@@ -17,7 +17,7 @@ const (
 	UnknownFrames               // frames of unknown types without end
 	UnreadReplies               // answers that are asked for and not read
 	HeadBombs                   // field sections above the limit once unpacked
-	Stalls                      // streams whose window stays closed too long
+	Stalls                      // streams whose window opens too little, and connections of which too little is taken
 	RefusedStreams              // streams above the limit that was announced
 	Malformed                   // requests that break the rules of RFC 9113 8
 	ClassCount

@@ -28,6 +28,7 @@ type Config struct {
 	Partial time.Duration // for a frame, or a head, once begun, to be whole
 	Idle    time.Duration // without a stream
 	Stall   time.Duration // without the peer taking anything that is sent
+	Rate    int           // least bytes per second that it takes of what is sent, besides Stall; 0: no limit
 	Parting time.Duration // for a peer to learn that it may not open more streams, and for the last bytes
 
 	ExtendedConnect bool // RFC 8441: clients may ask for WebSocket

@@ -1,6 +1,10 @@
 package http2
 
 import (
+	"errors"
+	"os"
+	"time"
+
 	"sluice/internal/http2/hpack"
 	"sluice/internal/message"
 )
@@ -54,15 +58,33 @@ func (o *sending) Run() {
 		o.batch++
 		o.fill()
 		o.admit()
+		o.hurry(len(b))
 		_, err := c.wire.Write(b)
 		c.pool.putOut(b)
 		if err != nil {
+			o.late(err)
 			c.lose(err)
 		}
 	}
 	o.flushing = false
 	if c.over {
 		c.shut(true)
+	}
+}
+
+// hurry bounds how long the peer may take for n bytes, whichever streams they are of: who
+// opens all windows and then reads byte by byte would hold them for ever
+// (CVE-2019-9517). A connection that ends has a limit of its own.
+func (o *sending) hurry(n int) {
+	if cfg := o.c.cfg; cfg.Rate > 0 && !o.c.over {
+		o.c.wire.SetWriteTimeout(cfg.Stall + time.Duration(n)*time.Second/time.Duration(cfg.Rate))
+	}
+}
+
+// late counts a peer that has taken too little.
+func (o *sending) late(err error) {
+	if !o.c.over && errors.Is(err, os.ErrDeadlineExceeded) {
+		o.c.cfg.Count(Stalls)
 	}
 }
 

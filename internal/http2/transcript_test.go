@@ -31,7 +31,7 @@ import (
 //	> FRAME   the server sends it, and has sent nothing else before
 //	! 1 DOES  the owner of stream 1 does: respond, write, end, read, close, reset, …; several with ;
 //	. WORDS   the owner has seen or done this, and nothing else before
-//	* WORDS   the test does: hello (both sides greet; greet where Sluice is the client), wait, drain, end (of the client), close, reads (a wire that holds so much)
+//	* WORDS   the test does: hello (both sides greet; greet where Sluice is the client), wait, drain, end (of the client), close, holds, sips (a wire that holds so much, and takes so much in each second)
 //
 // Each line that begins with ! is a task of its own, and may wait. Frames are made
 // and taken apart by golang.org/x/net.
@@ -181,6 +181,9 @@ func (p *play) take() string {
 		return ""
 	}
 	h := parseHead(p.sent)
+	if len(p.sent) < headBytes+h.length {
+		return "" // the wire holds no more, or was cut here
+	}
 	payload := p.sent[headBytes : headBytes+h.length]
 	p.sent = p.sent[headBytes+h.length:]
 	return p.words(h, payload)
@@ -639,6 +642,18 @@ func (p *play) directs(line string) error {
 	case "holds":
 		n, err := strconv.Atoi(w[1])
 		p.m.do(func() { p.wire.out.holds = n })
+		return err
+	case "sips": // so many bytes in each second, from now on
+		n, err := strconv.Atoi(w[1])
+		p.m.Submit(func() {
+			for !p.wire.closed {
+				p.wire.out.holds += n
+				p.m.changed.Broadcast()
+				for at := p.m.Now() + int64(time.Second); p.m.Now() < at; {
+					p.m.wait(at)
+				}
+			}
+		})
 		return err
 	case "repeat": // N times: a frame in which # is a new odd number
 		n, _ := strconv.Atoi(w[1])

@@ -55,4 +55,12 @@ func (c *Conn) noteReset(why error) {
 	}
 }
 
+// noteStall counts a stream of whose answer the client takes too little, once. Any
+// goroutine.
+func (s *Stream) noteStall() {
+	if !s.stalled.Swap(true) {
+		s.c.server.tally(Stalled)
+	}
+}
+
 func (c *Conn) noteMalformed() { c.server.tally(Malformed) }

@@ -3,6 +3,7 @@ package http3
 import (
 	"errors"
 	"log/slog"
+	"os"
 	"runtime/debug"
 	"sync"
 	"time"
@@ -19,7 +20,8 @@ const (
 	// it takes them whole or not at all, and keeps them until they are acknowledged.
 	atOnce = 16 << 10
 
-	// piece is how many bytes the client must take within the time for a stall.
+	// piece is how many bytes are given to quic-go at once: the client must take them
+	// within the time for a stall and what the least rate allows.
 	piece = 8 << 10
 
 	// firstOutbox is the room that an outbox begins with: a head and a short answer.
@@ -218,18 +220,37 @@ func (s *Stream) pump() {
 	}
 }
 
-// send writes b piece by piece, each within the time for a stall.
+// send writes b piece by piece. The client may take as long for all as the time for a
+// stall and the least rate allow, and no longer for a piece: it may open its window as
+// little at a time as it likes.
 func (s *Stream) send(b []byte) error {
-	for len(b) > 0 {
+	for all := s.takenBy(len(b)); len(b) > 0; {
 		n := min(len(b), piece)
-		if s.out.stall > 0 {
-			s.q.SetWriteDeadline(time.Now().Add(s.out.stall))
+		if by := s.takenBy(n); s.c.cfg.Rate > 0 && by.After(all) {
+			s.q.SetWriteDeadline(all)
+		} else {
+			s.q.SetWriteDeadline(by)
 		}
 		if _, err := s.q.Write(b[:n]); err != nil {
+			if errors.Is(err, os.ErrDeadlineExceeded) {
+				s.noteStall()
+			}
 			s.q.CancelWrite(quic.StreamErrorCode(RequestCancelled))
 			return err
 		}
 		b = b[n:]
 	}
 	return nil
+}
+
+// takenBy is when the client must have taken n bytes; zero: it has all the time.
+func (s *Stream) takenBy(n int) time.Time {
+	within := s.out.stall
+	if within == 0 {
+		return time.Time{}
+	}
+	if rate := s.c.cfg.Rate; rate > 0 {
+		within += time.Duration(n) * time.Second / time.Duration(rate)
+	}
+	return time.Now().Add(within)
 }

@@ -36,6 +36,7 @@ type Config struct {
 	Handshakes int           // in progress at once
 	Header     time.Duration // for a request's head to be whole
 	Idle       time.Duration // without a request
+	Rate       int           // least bytes per second that a client takes of an answer, besides the stream's time for a stall; 0: no limit
 	Parting    time.Duration // for a client to learn that it may not open more streams, and for the last bytes
 
 	TLS *tls.Config // for handshakes; its NextProtos and its least version are set here
@@ -49,6 +50,7 @@ const (
 	Refused                // connections that were refused, since as many handshakes as may be were, or the worker has too much to do
 	Resets                 // requests that clients have reset before the answer's end
 	Malformed              // requests that break the rules of RFC 9114 4
+	Stalled                // streams of whose answer the client takes too little
 	EventCount
 )
 

@@ -34,6 +34,7 @@ type Stream struct {
 	joined   []byte       // a cookie that came in parts
 	declared int64        // content-length; -1: none
 	unwatch  func() bool  // ends the watch for the stream's end
+	stalled  atomic.Bool  // it is counted as such
 	users    atomic.Int32 // the owner and goroutines that have not let go of it
 	heard    func()       // tells the loop of what has come
 
@@ -160,6 +161,7 @@ func (s *Stream) unwritable() error {
 	case s.done:
 		return net.ErrClosed
 	case s.Late():
+		s.noteStall()
 		return os.ErrDeadlineExceeded
 	}
 	return nil

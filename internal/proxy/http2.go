@@ -29,7 +29,7 @@ func (p *Proxy) newHTTP2(s *Snapshot) *http2.Server {
 		Streams: s.streams, Head: s.limits.Head, Line: s.limits.Line, Fields: s.limits.Fields,
 		Window: UploadWindow, Widest: WidestUpload, Spare: SpareUploads,
 		Settled: time.Duration(t.Header), Partial: time.Duration(t.Header), Idle: time.Duration(t.Idle),
-		Stall: time.Duration(t.Write), Parting: drainGrace,
+		Stall: time.Duration(t.Write), Rate: int(t.Rate), Parting: drainGrace,
 		ExtendedConnect: true,
 		Count:           func(c http2.Class) { p.stats.Abuses[c].Inc() },
 	})

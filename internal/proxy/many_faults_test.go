@@ -1,6 +1,7 @@
 package proxy
 
 import (
+	"errors"
 	"io"
 	"strings"
 	"testing"
@@ -219,6 +220,49 @@ func TestSlowUploadsAside(t *testing.T) {
 		g.on(func() {
 			if most := UploadWindow + 2*largeBytes + 2*overrun + g.peer.Window; held == 0 || held > most {
 				t.Errorf("%d bytes are taken of an upload that nobody reads, want %d at most", held, most)
+			}
+			v.Close()
+		})
+	})
+}
+
+// TestDribbleOfWindows: a client that opens the window of its stream byte by byte, one in
+// each second, loses the stream as one of HTTP/1.1 that reads so loses its connection: when
+// timeouts.write is over and what timeouts.rate allows for a buffer.
+func TestDribbleOfWindows(t *testing.T) {
+	app := func(_ *ground, a ask) {
+		r := message.Response{Status: 200, ContentLength: -1}
+		a.Respond(&r, false)
+		a.Write(make([]byte, 300_000))
+	}
+	onGround(t, nil, app, func(g *ground, s *stage) {
+		g.peer.Window = 1
+		v, read, failed := g.visit(s), 0, error(nil)
+		g.Submit(func() {
+			call, _ := v.Call()
+			defer call.Close()
+			call.Send(request(message.GET, "/"), true)
+			if _, failed = heads(call); failed != nil {
+				return
+			}
+			for b := make([]byte, 1); failed == nil; g.sleep(time.Second) {
+				if _, failed = call.Read(b); failed == nil {
+					read++
+				}
+			}
+		})
+		g.wait(60 * time.Second)
+		g.on(func() {
+			if failed != nil || read < 58 {
+				t.Errorf("%d bytes are read, then %v", read, failed)
+			}
+		})
+		snap := s.proxy.snapshot
+		g.wait(snap.sendWithin(largeBytes))
+		g.on(func() {
+			var reset http2.ResetError
+			if !errors.As(failed, &reset) || s.proxy.stats.Abuses[http2.Stalls].Load() != 1 || s.figures[0].InFlight.Load() != 0 {
+				t.Errorf("%d bytes are read, then %v; counted %d times", read, failed, s.proxy.stats.Abuses[http2.Stalls].Load())
 			}
 			v.Close()
 		})

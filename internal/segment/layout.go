@@ -147,10 +147,10 @@ var AbuseNames = [AbuseCount]string{
 
 // HTTP3EventCount is how many kinds of events of HTTP/3 there are: those of
 // http3.Event, in its order.
-const HTTP3EventCount = 4
+const HTTP3EventCount = 5
 
 // HTTP3EventNames are the label values of sluice_http3_events_total.
-var HTTP3EventNames = [HTTP3EventCount]string{"retry", "refused_connection", "reset_request", "malformed_request"}
+var HTTP3EventNames = [HTTP3EventCount]string{"retry", "refused_connection", "reset_request", "malformed_request", "stalled_stream"}
 
 // Shed says what Sluice itself was short of. Names are in ShedNames.
 type Shed uint8

@@ -179,7 +179,7 @@ func (l *lane) quicConfig(s *spec.Spec, as *entrance) *http3.Config {
 		Streams: limits.Streams, Head: int(limits.Head), Line: int(limits.Line), Fields: limits.Fields,
 		Window: proxy.UploadWindow, Widest: proxy.WidestUpload, Spare: proxy.SpareUploads,
 		Handshake: as.tls.Handshake(), Handshakes: l.shakingLimit(as),
-		Header: time.Duration(timeouts.Header), Idle: time.Duration(timeouts.Idle), Parting: drainGrace,
+		Header: time.Duration(timeouts.Header), Idle: time.Duration(timeouts.Idle), Rate: int(timeouts.Rate), Parting: drainGrace,
 		TLS: as.tls.Config(),
 	}
 }
