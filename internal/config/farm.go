@@ -49,6 +49,7 @@ func (k *checker) farm(f *Farm) {
 	k.hostForServers(f.Host, at+".host")
 	k.oneOf(at+".protocol", f.Protocol, []string{HTTP1, HTTP2, ProtocolAuto})
 	k.announce(f, at+".proxy_protocol")
+	k.carriesRaw(f, at)
 	k.servers(f, at+".servers")
 	k.farmTLS(f, at+".tls")
 }

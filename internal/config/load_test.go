@@ -17,6 +17,11 @@ func TestLoadFull(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	least := ListenerTLS{
+		Certificates: []Certificate{{"a.pem", "a.pem", "auto"}},
+		MinVersion:   "1.2", Curves: []string{"X25519MLKEM768", "X25519", "P-256", "P-384"}, Handshake: seconds(10), Handshakes: 4096,
+		ClientAuth: ClientAuth{Mode: "off"},
+	}
 	for _, check := range []struct{ got, want any }{
 		{c.Workers, Workers{"machine", "none", "bind", 2, "cpu", "0-7,16", "0"}},
 		{c.Admin, Admin{"unix:/run/sluice/admin.sock", true}},
@@ -31,12 +36,9 @@ func TestLoadFull(t *testing.T) {
 				MinVersion:   "1.3", Curves: []string{"P-256", "X25519"}, Handshake: seconds(3), Handshakes: 100,
 				ClientAuth: ClientAuth{"require", "ca.pem"}, HSTS: HSTS{2 * year, true, true}}},
 			{Name: "[::1]:8080", Address: "[::1]:8080", Redirect: "https:8443", Backlog: 4096, Steering: "auto", Away: "wait", ProxyProtocol: "off", Protocols: []string{"http1", "http2"}, AltSvc: seconds(24 * 3600)},
-			{Name: "raw", Address: ":5432", Backlog: 4096, Steering: "auto", Away: "wait", ProxyProtocol: "off", Protocols: []string{"http1", "http2"}, AltSvc: seconds(24 * 3600), TCP: &TCP{
+			{Name: "raw", Address: ":5432", Backlog: 4096, Steering: "auto", Away: "wait", ProxyProtocol: "off", Protocols: []string{"http1", "http2"}, AltSvc: seconds(24 * 3600), TLS: &least, TCP: &TCP{
 				[]TCPRoute{{"Db.Example", "ant"}, {"*.example", "zebra"}, {"", "ant"}}, 100}},
-			{Name: "least", Address: ":8443", Backlog: 4096, Steering: "auto", Away: "wait", ProxyProtocol: "off", Protocols: []string{"http1", "http2"}, AltSvc: seconds(24 * 3600), TLS: &ListenerTLS{
-				Certificates: []Certificate{{"a.pem", "a.pem", "auto"}},
-				MinVersion:   "1.2", Curves: []string{"X25519MLKEM768", "X25519", "P-256", "P-384"}, Handshake: seconds(10), Handshakes: 4096,
-				ClientAuth: ClientAuth{Mode: "off"}}}}},
+			{Name: "least", Address: ":8443", Backlog: 4096, Steering: "auto", Away: "wait", ProxyProtocol: "off", Protocols: []string{"http1", "http2"}, AltSvc: seconds(24 * 3600), TLS: &least}}},
 		{c.Farms[0].Servers, []Server{{"http://10.0.0.1:9000", 7, "0"}, {"http://app.example", 0, "off"}, {"http+unix:///run/app.sock", 100, "auto"}, {"https://app.example", 100, "auto"}}},
 		{*c.Farms[0].TLS, FarmTLS{"ca.pem", "app.internal", "a.crt", "a.key", []string{"sha256/47DEQpj8HBSa+/TImW+5JCeuQeRkm5NMpJWZG3hSuFU="}, false}},
 		{c.Farms[0].Spill, Spill{"35"}},

@@ -33,6 +33,7 @@ func (k *checker) tcp(l Listener, at string) {
 	for i, r := range t.Routes {
 		one := at + "[" + strconv.Itoa(i) + "]"
 		k.target(r.Farm, k.farmNames(), one+".farm")
+		k.twice(l, r, one+".farm")
 		if p := checkSNI(r.SNI); p != nil {
 			k.add(one+".sni", r.SNI, *p)
 			continue
@@ -79,6 +80,40 @@ func (k *checker) speaks(farm, at string) {
 		if f := &k.Farms[i]; f.Name == farm && f.raw() {
 			k.add(at, farm, problem{"its servers are of raw TCP (tcp://) and get no requests", "write their URLs with http://, or route a listener's tcp there"})
 		}
+	}
+}
+
+// twice checks that a client's TLS which goes through is not put into another.
+func (k *checker) twice(l Listener, r TCPRoute, at string) {
+	i := slices.IndexFunc(k.Farms, func(f Farm) bool { return f.Name == r.Farm })
+	if l.TLS == nil && r.SNI != "" && i >= 0 && slices.ContainsFunc(k.Farms[i].Servers, Server.Secure) {
+		k.add(at, r.Farm, problem{"the client's TLS goes through, and its servers are https://: there would be TLS in TLS",
+			"write their URLs with tcp:// and a port, or give the listener tls"})
+	}
+}
+
+// carriesRaw checks a farm that gets raw TCP: what is about requests does nothing for it.
+func (k *checker) carriesRaw(f *Farm, at string) {
+	if !k.Raw(f.Name) {
+		return
+	}
+	requests := slices.ContainsFunc(k.Routes, func(r Route) bool { return r.Farm == f.Name }) || len(k.Routes) == 0 && len(k.Farms) == 1 && !k.onlyTCP()
+	switch {
+	case f.Protocol != HTTP1 && !requests:
+		k.add(at+".protocol", f.Protocol, problem{"raw TCP goes to servers as it is, whatever it speaks", "remove protocol"})
+	case f.Protocol == HTTP2 && slices.ContainsFunc(f.Servers, Server.Secure):
+		k.add(at+".protocol", f.Protocol, problem{"https:// servers that get raw TCP too are not asked to agree to HTTP/2", "give raw TCP a farm of its own"})
+	}
+	switch a := &f.Admission; {
+	case requests:
+	case a.Limit != "off" && a.Limit != "adaptive":
+		n := "50"
+		if fixed, is := a.Limit.Fixed(); is {
+			n = strconv.Itoa(fixed)
+		}
+		k.add(at+".admission.limit", string(a.Limit), problem{"it is of requests, and raw TCP has none", "write connections: {max: " + n + "}: connections beyond wait up to timeouts.connect"})
+	case a.Target != 0:
+		k.add(at+".admission.target", a.Target.String(), problem{"it is of responses, and raw TCP has none", "remove target"})
 	}
 }
 
