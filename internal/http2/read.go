@@ -345,7 +345,7 @@ func (c *conn) priorityUpdateFrame(payload []byte) *Fault {
 		return errNeedsStream
 	}
 	if s := c.find(id); s != nil {
-		s.priority = parsePriority(payload[4:])
+		s.priority = ParsePriority(payload[4:])
 		c.out.remove(s)
 		c.out.resume(s)
 	}

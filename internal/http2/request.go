@@ -303,13 +303,3 @@ func trailers(fs message.Fields) *Fault {
 	}
 	return nil
 }
-
-// priorityOf is what the request's Priority field says (RFC 9218 5).
-func priorityOf(fs message.Fields) priority {
-	for i := range fs {
-		if string(fs[i].Name) == "priority" {
-			return parsePriority(fs[i].Value)
-		}
-	}
-	return usual
-}

@@ -263,11 +263,11 @@ func asHTTP1(r *message.Request) []byte {
 }
 
 func TestPriorities(t *testing.T) {
-	for text, want := range map[string]priority{
+	for text, want := range map[string]Priority{
 		"": {3, false}, "u=0": {0, false}, "u=7,i": {7, true}, "i, u=1": {1, true}, "i=?1": {3, true}, "i;x=1,u=2;y": {2, true},
 		"u=8": {3, false}, "u=-1": {3, false}, "u": {3, false}, "u=1.0": {3, false}, "i=?0": {3, false}, "u=5,u=2": {2, false}, "i,i=?0": {3, false}, "x=1, u=4": {4, false},
 	} {
-		if got := parsePriority([]byte(text)); got != want {
+		if got := ParsePriority([]byte(text)); got != want {
 			t.Errorf("%q is %v, want %v", text, got, want)
 		}
 	}

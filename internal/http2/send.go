@@ -116,7 +116,7 @@ func (o *sending) resume(s *stream) {
 	}
 	s.inLine = true
 	before := o.last
-	for before != nil && before.priority.urgency > s.priority.urgency {
+	for before != nil && before.priority.Urgency > s.priority.Urgency {
 		before = before.ahead
 	}
 	o.insert(s, before)
@@ -170,7 +170,7 @@ func (o *sending) fill() {
 			s.Resume()
 		case s.sendWindow <= 0:
 			o.remove(s)
-		case s.priority.incremental && s.behind != nil:
+		case s.priority.Incremental && s.behind != nil:
 			o.remove(s)
 			o.resume(s)
 		}

@@ -186,7 +186,7 @@ func (c *Conn) accept(s *Stream, h frameHead, block []byte) (f *Fault, status in
 	if r.Body == message.Length {
 		s.declared = r.ContentLength
 	}
-	s.priority = priorityOf(r.Fields)
+	s.priority, _ = PriorityOf(r.Fields)
 	return nil, 0
 }
 

@@ -44,7 +44,7 @@ type stream struct {
 
 	// What goes.
 	sendWindow    int64
-	priority      priority
+	priority      Priority
 	pending       []byte // of a Write under way
 	inLine        bool
 	ahead, behind *stream

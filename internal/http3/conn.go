@@ -39,12 +39,13 @@ type Conn struct {
 	parted   sync.Once
 
 	mu     sync.Mutex
-	live   int           // requests whose Stream somebody has
+	open   openRequests  // whose Stream somebody has
 	next   quic.StreamID // the first that the client has not opened
+	told   priorities    // by PRIORITY_UPDATE
 	left   bool          // GOAWAY has said so: no more are served
 	kinds  uint64        // of one-way streams that have come: a bit each
-	idle   *time.Timer   // runs while live is 0
-	quiet  chan struct{} // a token: live has come to 0
+	idle   *time.Timer   // runs while none is open
+	quiet  chan struct{} // a token: none is open any more
 	calm   http2.Calm
 	silent bool // the timer is to be left alone
 }
@@ -126,19 +127,19 @@ func (c *Conn) admit(q *quic.Stream) bool {
 	if c.left {
 		return false
 	}
-	c.next = q.StreamID() + 4
-	if c.live++; c.live == 1 {
+	c.enlist(q)
+	if len(c.open) == 1 {
 		c.idle.Stop()
 	}
 	return true
 }
 
 // quit notes that a request is over.
-func (c *Conn) quit() {
+func (c *Conn) quit(q *quic.Stream) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.calm.Ended()
-	if c.live--; c.live > 0 {
+	if c.delist(q); len(c.open) > 0 {
 		return
 	}
 	if !c.silent {
@@ -196,7 +197,7 @@ func (c *Conn) part(ctx context.Context) {
 func (c *Conn) busy() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.live > 0
+	return len(c.open) > 0
 }
 
 // goAway tells the client that no request from id on is served.

@@ -130,6 +130,10 @@ func (c *Conn) readControl(from *source) error {
 				return errLoad
 			}
 			err = ids.read(from, h)
+		case framePriority:
+			err = c.readPriority(from, h)
+		case framePushPriority:
+			err = errPushID
 		default:
 			if known(h.kind) {
 				return errUnexpected

@@ -7,6 +7,7 @@
 //	server.go   a UDP socket: which connections begin, and under which ID
 //	conn.go     a connection: its life, idle and parting
 //	control.go  the streams that carry no request
+//	priority.go whose turn it is to send (RFC 9218)
 //	request.go  a request as it comes: a goroutine reads it
 //	inbox.go    its content on the way from that goroutine to the loop
 //	stream.go   a request as its owner on the loop sees it: a reactor.Stream

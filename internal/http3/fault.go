@@ -72,6 +72,7 @@ var (
 	errSecondStream = whole(StreamCreationError, "there must be one control stream, and one of each kind of QPACK", "RFC 9114 6.2.1")
 	errPushStream   = whole(StreamCreationError, "a client must not push", "RFC 9114 6.2.2")
 	errPushID       = whole(IDError, "no push must be named that was never promised, MAX_PUSH_ID not be lowered, and GOAWAY not be raised", "RFC 9114 5.2, 7.2")
+	errPriority     = whole(IDError, "PRIORITY_UPDATE must name a request", "RFC 9218 7.2")
 	errEncoder      = whole(EncoderStreamError, "nothing must be put into a dynamic table that has no room", "RFC 9204 4.3")
 	errDecoder      = whole(DecoderStreamError, "nothing must be acknowledged of a dynamic table that is not used", "RFC 9204 4.4")
 	errLoad         = whole(ExcessiveLoad, "the client does too much that leads to nothing", "RFC 9114 10.5")

@@ -16,6 +16,9 @@ const (
 	framePushPromise = 0x5
 	frameGoAway      = 0x7
 	frameMaxPushID   = 0xd
+
+	framePriority     = 0xf0700 // PRIORITY_UPDATE of a request
+	framePushPriority = 0xf0701 // of a push
 )
 
 // ofHTTP2 reports whether a type was given a meaning by HTTP/2 that it has no longer

@@ -20,8 +20,7 @@ const (
 	// it takes them whole or not at all, and keeps them until they are acknowledged.
 	atOnce = 16 << 10
 
-	// piece is how many bytes are given to quic-go at once: the client must take them
-	// within the time for a stall and what the least rate allows.
+	// piece is the least room that a part of a longer content is put into, bytes.
 	piece = 8 << 10
 
 	// firstOutbox is the room that an outbox begins with: a head and a short answer.
@@ -220,27 +219,35 @@ func (s *Stream) pump() {
 	}
 }
 
-// send writes b piece by piece. The client may take as long for all as the time for a
-// stall and the least rate allow, and no longer for a piece: it may open its window as
-// little at a time as it likes.
+// send writes b, all of it at once, so that there is something to send whenever it is the
+// stream's turn. The client must take something within the time for a stall, and all
+// within that and what the least rate allows: it may open its window as little at a time
+// as it likes.
 func (s *Stream) send(b []byte) error {
 	for all := s.takenBy(len(b)); len(b) > 0; {
-		n := min(len(b), piece)
-		if by := s.takenBy(n); s.c.cfg.Rate > 0 && by.After(all) {
-			s.q.SetWriteDeadline(all)
-		} else {
-			s.q.SetWriteDeadline(by)
+		by := s.takenBy(0)
+		if s.c.cfg.Rate > 0 && by.After(all) {
+			by = all
 		}
-		if _, err := s.q.Write(b[:n]); err != nil {
-			if errors.Is(err, os.ErrDeadlineExceeded) {
-				s.noteStall()
-			}
-			s.q.CancelWrite(quic.StreamErrorCode(RequestCancelled))
-			return err
+		s.q.SetWriteDeadline(by)
+		n, err := s.q.Write(b)
+		if b = b[n:]; err == nil {
+			break
 		}
-		b = b[n:]
+		if !errors.Is(err, os.ErrDeadlineExceeded) || n == 0 || by == all {
+			return s.giveUp(err)
+		}
 	}
 	return nil
+}
+
+// giveUp ends an answer that cannot be sent.
+func (s *Stream) giveUp(err error) error {
+	if errors.Is(err, os.ErrDeadlineExceeded) {
+		s.noteStall()
+	}
+	s.q.CancelWrite(quic.StreamErrorCode(RequestCancelled))
+	return err
 }
 
 // takenBy is when the client must have taken n bytes; zero: it has all the time.

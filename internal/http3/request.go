@@ -114,6 +114,9 @@ func (s *Stream) readHead(from *source) bool {
 	if r.Body == message.Length {
 		s.declared = r.ContentLength
 	}
+	if p, said := http2.PriorityOf(r.Fields); said {
+		c.asked(s.q, p)
+	}
 	return true
 }
 
@@ -152,7 +155,7 @@ func (s *Stream) headBlock(from *source) ([]byte, error) {
 // known reports whether frames of a type must stand elsewhere if not here.
 func known(kind uint64) bool {
 	switch kind {
-	case frameData, frameHeaders, frameCancelPush, frameSettings, framePushPromise, frameGoAway, frameMaxPushID:
+	case frameData, frameHeaders, frameCancelPush, frameSettings, framePushPromise, frameGoAway, frameMaxPushID, framePriority, framePushPriority:
 		return true
 	}
 	return ofHTTP2(kind)

@@ -60,7 +60,7 @@ func (s *Stream) leave() {
 	s.in.recycle()
 	s.out.recycle()
 	s.q.ReleaseStreamCredit()
-	s.c.quit()
+	s.c.quit(s.q)
 }
 
 // Meets implements reactor.Host.
