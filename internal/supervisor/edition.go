@@ -59,7 +59,7 @@ const freePortTries = 10
 // that has them. On an error nothing new is left open.
 func (e *edition) open(l config.Listener, last *edition, workers []placement.Worker) (open, packets *listening, err error) {
 	for range freePortTries {
-		known := last.listensOn(l.Address)
+		known := last.listensOn(l.Address, e.listening)
 		if open = known; open == nil {
 			if open, err = openListening(l, workers, e.holdsPort(l.Address) || last.holdsPort(l.Address)); err != nil {
 				return nil, nil, err
@@ -99,13 +99,14 @@ func (e *edition) holdsPackets(bound string) bool {
 	return e != nil && samePort(e.packets, bound)
 }
 
-// listensOn finds the sockets of an address. An edition that is nil has none.
-func (e *edition) listensOn(address string) *listening {
+// listensOn finds the sockets of an address that are not taken: two listeners on port 0
+// have one address, and each its own sockets. An edition that is nil has none.
+func (e *edition) listensOn(address string, taken []*listening) *listening {
 	if e == nil {
 		return nil
 	}
 	for _, l := range e.listening {
-		if sameAddress(l.address, address) {
+		if sameAddress(l.address, address) && !slices.Contains(taken, l) {
 			return l
 		}
 	}

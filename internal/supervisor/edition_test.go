@@ -67,6 +67,17 @@ func TestEditionsShareSockets(t *testing.T) {
 	}
 }
 
+// Two listeners on ports that the kernel chose keep their own.
+func TestEditionKeepsChosenPorts(t *testing.T) {
+	shared := newSegment(t, 8)
+	first := editionAfter(t, nil, shared, "127.0.0.1:0", "127.0.0.1:0")
+	second := editionAfter(t, first, shared, "127.0.0.1:0", "127.0.0.1:0")
+	defer second.closeBut(nil)
+	if !slices.Equal(second.listening, first.listening) {
+		t.Errorf("%s and %s have become %s and %s", first.listening[0].bound, first.listening[1].bound, second.listening[0].bound, second.listening[1].bound)
+	}
+}
+
 // A listener may widen or narrow its address on the same port: the port is ours.
 func TestEditionOverlapsItself(t *testing.T) {
 	shared := newSegment(t, 8)
