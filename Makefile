@@ -16,7 +16,7 @@ LIBRARIES := /usr/lib/x86_64-linux-gnu
 TOOLS := cc:build-essential nginx:nginx haproxy:haproxy caddy:caddy wrk:wrk \
          h2load:nghttp2-client /usr/include/openssl/ssl.h:libssl-dev curl:curl ab:apache2-utils \
          qemu-system-x86_64:qemu-system-x86 pebble:pebble \
-         openssl:openssl gnutls-cli:gnutls-bin certutil:libnss3-tools chromium:chromium javac:default-jdk-headless \
+         openssl:openssl gnutls-cli:gnutls-bin certutil:libnss3-tools chromium:chromium firefox-esr:firefox-esr javac:default-jdk-headless \
          $(PYTHON)/httpx:python3-httpx $(PYTHON)/h2:python3-h2 $(PYTHON)/requests:python3-requests \
          $(LIBRARIES)/libcurl-gnutls.so.4:libcurl3-gnutls $(LIBRARIES)/libcurl-nss.so.4:libcurl3-nss
 

@@ -58,6 +58,12 @@ func (q *quick) client() *http.Client {
 // site is a server that tells what it was sent: its length and hash, its trailers;
 // or that sends as much as is asked for.
 func site(t testing.TB) string {
+	s := httptest.NewServer(siteMux())
+	t.Cleanup(s.Close)
+	return s.URL
+}
+
+func siteMux() *http.ServeMux {
 	mux := http.NewServeMux()
 	mux.HandleFunc("POST /sum", func(w http.ResponseWriter, r *http.Request) {
 		hash := sha256.New()
@@ -76,9 +82,7 @@ func site(t testing.TB) string {
 		w.Header().Set("Seen-Placement", r.Header.Get("X-Sluice-Placement"))
 		fmt.Fprintf(w, "%s %s %s %s %s", r.Method, r.Host, r.Header.Get("X-Forwarded-Proto"), r.Header.Get("Via"), strings.Join(r.Header["Cookie"], "|"))
 	})
-	s := httptest.NewServer(mux)
-	t.Cleanup(s.Close)
-	return s.URL
+	return mux
 }
 
 // largeBytes is more than any queue or window holds.

@@ -2,7 +2,6 @@ package e2e
 
 import (
 	"fmt"
-	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -30,7 +29,7 @@ func (s *secured) said(b *testkit.Backend, how, want, version, path string, args
 }
 
 // Clients that Debian has besides those of other tests: over GnuTLS, NSS and OpenSSL, from
-// programs, Python and Java, and a browser. Each trusts nobody but the test's authority.
+// programs, Python and Java. Each trusts nobody but the test's authority.
 func TestClients(t *testing.T) {
 	t.Parallel()
 	b := testkit.Serve(t, greeting)
@@ -59,25 +58,6 @@ func TestClients(t *testing.T) {
 		s.said(b, c.client, c.prints+"<p>hello, client</p>", c.version, "/usr/bin/python3", filepath.Join("testdata", "get.py"), s.authority, url, c.client)
 	}
 	s.said(b, "Java", "HTTP_2 200 <p>hello, client</p>\nHTTP_2 200 ", "2", testkit.Tool(t, "java"), filepath.Join("testdata", "Get.java"), s.authority, url)
-}
-
-// A browser shows a page that it has got by HTTP/2 over TLS.
-func TestBrowser(t *testing.T) {
-	t.Parallel()
-	b := testkit.Serve(t, greeting)
-	s := startTLS(t, "", farm(b.URL()))
-	home := shortDir(t)
-	store := filepath.Join(home, ".pki", "nssdb") // where it looks for authorities of the user's
-	if err := os.MkdirAll(store, 0o700); err != nil {
-		t.Fatal(err)
-	}
-	for _, args := range [][]string{{"-N", "--empty-password"}, {"-A", "-n", "test", "-t", "C,,", "-i", s.authority}} {
-		if r := testkit.Run(t, testkit.Tool(t, "certutil"), append(args, "-d", "sql:"+store)...); r.Code != 0 {
-			t.Fatal(r.Stderr)
-		}
-	}
-	s.said(b, "Chromium", "<p>hello, client</p>", "2", "/usr/bin/env", "HOME="+home, testkit.Tool(t, "chromium"), "--headless", "--no-sandbox", "--disable-gpu",
-		"--disable-dev-shm-usage", "--disable-background-networking", "--user-data-dir="+filepath.Join(home, "profile"), "--dump-dom", s.secure("/"))
 }
 
 // OpenSSL goes on with its session on another worker, in both versions, and shows a
