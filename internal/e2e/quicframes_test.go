@@ -20,7 +20,8 @@ import (
 // client does.
 type strand struct {
 	*quic.Conn
-	t *testing.T
+	t       *testing.T
+	control *quic.SendStream
 }
 
 // strand opens one, with a control stream whose SETTINGS say nothing.
@@ -34,19 +35,12 @@ func (q *quick) strand() *strand {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { conn.CloseWithError(0x100, "") })
-	s := &strand{conn, t}
-	s.oneWay("\x00\x04\x00")
-	return s
-}
-
-// oneWay opens a one-way stream that begins with text. If the connection has ended, so be
-// it.
-func (s *strand) oneWay(text string) *quic.SendStream {
-	q, err := s.OpenUniStream()
-	if err == nil {
-		io.WriteString(q, text)
+	control, err := conn.OpenUniStream()
+	if err != nil {
+		t.Fatal(err)
 	}
-	return q
+	io.WriteString(control, "\x00\x04\x00")
+	return &strand{conn, t, control}
 }
 
 // frame3 is a frame of HTTP/3 (RFC 9114 7.1).

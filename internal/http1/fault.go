@@ -49,7 +49,7 @@ var (
 	errBothFramings  = &Fault{Malformed, "Content-Length and Transfer-Encoding exclude each other", "RFC 9112 6.1"}
 	errCoding        = &Fault{Malformed, "the only transfer coding understood is a single chunked", "RFC 9112 6.1"}
 	errCodingVersion = &Fault{Malformed, "HTTP/1.0 has no transfer codings", "RFC 9112 6.1"}
-	errTraceBody     = &Fault{Malformed, "TRACE must not have content", "RFC 9110 9.3.8"}
+	errNoContent     = &Fault{Malformed, "TRACE and CONNECT must not have content", "RFC 9110 9.3.6, 9.3.8"}
 	errMaxForwards   = &Fault{Malformed, "Max-Forwards must be a decimal number", "RFC 9110 7.6.2"}
 	errChunkSize     = &Fault{Malformed, "a chunk size must be 1 to 15 hexadecimal digits", "RFC 9112 7.1"}
 	errChunkExt      = &Fault{Malformed, "a chunk extension must be ;name or ;name=value", "RFC 9112 7.1.1"}

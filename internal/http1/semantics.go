@@ -66,8 +66,8 @@ func frameRequest(r *message.Request, fr *framing) error {
 	case fr.length >= 0:
 		r.Body, r.ContentLength = message.Length, fr.length
 	}
-	if r.Method == message.TRACE && (fr.coded || fr.length > 0) {
-		return errTraceBody
+	if (r.Method == message.TRACE || r.Method == message.CONNECT) && (fr.coded || fr.length > 0) {
+		return errNoContent
 	}
 	return nil
 }

@@ -42,8 +42,10 @@ var requestSemantics = []wireCase{
 	{"RFC 9110 7.6.2", "given twice", "OPTIONS / HTTP/1.1\r\nHost: h\r\nMax-Forwards: 1\r\nMax-Forwards: 1\r\n\r\n", errMaxForwards},
 	{"RFC 9110 7.6.2", "beyond 32 bits", "OPTIONS / HTTP/1.1\r\nHost: h\r\nMax-Forwards: 9999999999\r\n\r\n", "OPTIONS / 1.1 for h; stays; 2147483648 hops left | -Host: h | -Max-Forwards: 9999999999"},
 
-	{"RFC 9110 9.3.8", "TRACE with content", "TRACE / HTTP/1.1\r\nHost: h\r\nContent-Length: 1\r\n\r\n", errTraceBody},
-	{"RFC 9110 9.3.8", "TRACE with chunks", "TRACE / HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: chunked\r\n\r\n", errTraceBody},
+	{"RFC 9110 9.3.8", "TRACE with content", "TRACE / HTTP/1.1\r\nHost: h\r\nContent-Length: 1\r\n\r\n", errNoContent},
+	{"RFC 9110 9.3.8", "TRACE with chunks", "TRACE / HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: chunked\r\n\r\n", errNoContent},
+	{"RFC 9110 9.3.6", "CONNECT with content", "CONNECT h:1 HTTP/1.1\r\nHost: h\r\nContent-Length: 1\r\n\r\n", errNoContent},
+	{"RFC 9110 9.3.6", "CONNECT with chunks", "CONNECT h:1 HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: chunked\r\n\r\n", errNoContent},
 	{"RFC 9110 9.3.8", "TRACE with a length of nothing", "TRACE / HTTP/1.1\r\nHost: h\r\nContent-Length: 0\r\n\r\n", "TRACE / 1.1 for h; length 0; stays | -Host: h | -Content-Length: 0"},
 
 	{"RFC 9110 10.1.1", "100-continue", "POST / HTTP/1.1\r\nHost: h\r\nExpect: 100-Continue\r\nContent-Length: 5\r\n\r\n", "POST / 1.1 for h; length 5; stays; awaits 100 | -Host: h | -Expect: 100-Continue | -Content-Length: 5"},

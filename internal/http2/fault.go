@@ -99,7 +99,7 @@ var (
 	errProtocol     = single(ProtocolError, ":protocol must be a token, and only CONNECT has it, where it was announced", "RFC 8441 4")
 	errLengths      = single(ProtocolError, "content-length must be one decimal number", "RFC 9113 8.1.1")
 	errContent      = single(ProtocolError, "content must be as long as content-length says", "RFC 9113 8.1.1")
-	errTraceBody    = single(ProtocolError, "TRACE must not have content", "RFC 9110 9.3.8")
+	errNoContent    = single(ProtocolError, "TRACE and CONNECT must not have content", "RFC 9110 9.3.6, 9.3.8")
 	errMaxForwards  = single(ProtocolError, "Max-Forwards must be a decimal number", "RFC 9110 7.6.2")
 	errTrailers     = single(EnhanceYourCalm, "the trailer section is longer than limits.head", "RFC 6585 5")
 )

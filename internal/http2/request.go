@@ -266,8 +266,16 @@ func (q *reading) finish(p *pseudo) *Fault {
 	default:
 		r.Body = message.UntilClose
 	}
-	if r.Method == message.TRACE && r.Body != message.NoBody {
-		return errTraceBody
+	switch r.Method {
+	case message.TRACE:
+		if r.Body != message.NoBody {
+			return errNoContent
+		}
+	case message.CONNECT: // what follows is for the other end of a tunnel
+		if q.length > 0 {
+			return errNoContent
+		}
+		return nil
 	}
 	r.ExpectContinue = q.expects && r.Body != message.NoBody && !(r.Body == message.Length && r.ContentLength == 0)
 	return nil

@@ -54,7 +54,6 @@ func (c *Conn) request(q *quic.Stream) {
 	}
 	given = true
 	s.heard = s.come
-	s.unwatch = context.AfterFunc(q.Context(), func() { s.gone(context.Cause(q.Context())) })
 	if s.request.Body == message.NoBody {
 		s.in.end = io.EOF
 	} else {
@@ -66,9 +65,11 @@ func (c *Conn) request(q *quic.Stream) {
 	}
 }
 
-// arrive gives the stream to its owner.
+// arrive gives the stream to its owner. Its end, which may have come already, is heard of
+// from here on: the loop must not be told of it before.
 func (s *Stream) arrive() {
 	s.begin()
+	s.unwatch = context.AfterFunc(s.q.Context(), func() { s.gone(context.Cause(s.q.Context())) })
 	if s.c.owner == nil {
 		s.Close() // it has gone already
 		return

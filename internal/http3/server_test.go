@@ -15,6 +15,7 @@ import (
 	"net/netip"
 	"runtime"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -588,6 +589,34 @@ func TestHandshakes(t *testing.T) {
 			t.Fatalf("%d handshakes are in progress", st.server.shaking.Load())
 		}
 	}
+}
+
+// A request may be given up before the loop has heard of it, or in the same packet.
+func TestGivenUpAtOnce(t *testing.T) {
+	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(16)) // its goroutines overtake each other
+	cfg := config()
+	cfg.Streams = 100
+	st := newSite(t, cfg, echo)
+	var clients sync.WaitGroup
+	for range 8 {
+		c := st.connect()
+		clients.Go(func() {
+			for range 900 {
+				s, err := c.OpenStreamSync(t.Context())
+				if err != nil {
+					t.Error(ending(err))
+					return
+				}
+				s.CancelRead(0x10c)
+				io.WriteString(s, head("GET"))
+				s.Close()
+			}
+			if got := send(t, c, head("GET")); got != ":status=200 GET / 0" {
+				t.Error(got)
+			}
+		})
+	}
+	clients.Wait()
 }
 
 // A client that resets request upon request is sent away.

@@ -121,6 +121,9 @@ func (x *exchange) begin(s *session, in *buffer, n int) {
 	x.headBytes = n
 	x.body.Start(message.NoBody, 0, 0, nil)
 	x.close = !x.req.KeepAlive || p.draining || x.snap.requests > 0 && s.requests >= x.snap.requests
+	if x.req.Method == message.CONNECT && s.stream == nil {
+		x.close = true // who does not wait for the tunnel sends what another has written: it must not pass for requests (RFC 9931)
+	}
 }
 
 // run is the life of a request; the numbers are those of the package comment. It

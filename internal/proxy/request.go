@@ -67,9 +67,13 @@ func (x *exchange) composeRequest() {
 	x.words = x.words[:0]
 	out.Method, out.MethodName, out.Target, out.Version = r.Method, r.MethodName, r.Target, message.HTTP11
 	out.Scheme, out.Host = x.s.scheme(), x.hostForServer()
-	out.Body, out.ContentLength = r.Body, r.ContentLength
+	if out.Body, out.ContentLength = r.Body, r.ContentLength; r.Method == message.CONNECT {
+		out.Body = message.NoBody
+	}
 	out.ExpectContinue, out.Trailers, out.MaxForwards = r.ExpectContinue, r.Trailers, r.MaxForwards
-	out.Upgrade, out.Protocol = r.Upgrade, r.Protocol
+	if out.Upgrade, out.Protocol = r.Upgrade, r.Protocol; !x.body.Done() {
+		out.Upgrade = nil // what it would switch to begins behind the content, which may come late: the wish is one that may be ignored (RFC 9110 7.8)
+	}
 	if r.Protocol != nil && x.serverStream() == nil {
 		x.askInHTTP1()
 	}

@@ -53,13 +53,19 @@ func onlyToken(list []byte) []byte {
 }
 
 // askInHTTP1 makes of a client's extended CONNECT the Upgrade that it means (RFC 8441
-// 5). What a WebSocket's client would have made up, its key, is made up here.
+// 5). What a WebSocket's client would have made up, its key, is made up here, and is the
+// only one.
 func (x *exchange) askInHTTP1() {
 	out := &x.out
-	out.Method, out.MethodName, out.Upgrade, out.Body = message.GET, wordGet, x.req.Protocol, message.NoBody
+	out.Method, out.MethodName, out.Upgrade = message.GET, wordGet, x.req.Protocol
 	out.Protocol = nil
 	if !message.EqualFold(out.Upgrade, "websocket") {
 		return
+	}
+	for i := range x.req.Fields {
+		if f := &x.req.Fields[i]; len(f.Name) == len(nameWSKey) && bytes.EqualFold(f.Name, nameWSKey) {
+			f.Drop = true
+		}
 	}
 	var id [idBytes]byte
 	x.p.ids.next(&id)
