@@ -266,15 +266,16 @@ func (q *reading) finish(p *pseudo) *Fault {
 	default:
 		r.Body = message.UntilClose
 	}
-	switch r.Method {
-	case message.TRACE:
-		if r.Body != message.NoBody {
-			return errNoContent
-		}
-	case message.CONNECT: // what follows is for the other end of a tunnel
-		if q.length > 0 {
-			return errNoContent
-		}
+	return q.content()
+}
+
+// content decides what the content means.
+func (q *reading) content() *Fault {
+	r := q.r
+	switch {
+	case r.Method == message.TRACE && r.Body != message.NoBody, r.Method == message.CONNECT && q.length > 0:
+		return errNoContent
+	case r.Method == message.CONNECT: // what follows is for the other end of a tunnel
 		return nil
 	}
 	r.ExpectContinue = q.expects && r.Body != message.NoBody && !(r.Body == message.Length && r.ContentLength == 0)

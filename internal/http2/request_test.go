@@ -111,6 +111,8 @@ func TestRequests(t *testing.T) {
 		{`$ content-length="1, 1"`, false, errLengths.Rule},
 		{"$ content-length=1 content-length=2", false, errLengths.Rule},
 		{":method=TRACE :scheme=https :path=/ :authority=a", false, errNoContent.Rule},
+		{":method=CONNECT :authority=a:1 content-length=1", false, errNoContent.Rule},
+		{":method=CONNECT :protocol=websocket :scheme=https :path=/ :authority=a content-length=1", false, errNoContent.Rule},
 		{":method=TRACE :scheme=https :path=/ :authority=a max-forwards=x", true, errMaxForwards.Rule},
 		{":method=TRACE :scheme=https :path=/ :authority=a max-forwards=1 max-forwards=1", true, errMaxForwards.Rule},
 	} {
