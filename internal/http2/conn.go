@@ -103,6 +103,9 @@ type conn struct {
 	begun     bool      // the peer's preface has come
 	settled   bool      // SETTINGS of the peer have come
 	partial   []byte    // a frame of which not all has come
+	in        []byte    // what is to be read in the next turn is at its start; nil: nothing is
+	unread    int       // bytes of it
+	effort    int       // spent in this turn
 	content   content   // the DATA frame that is coming
 	head      []byte    // a head whose CONTINUATION is awaited
 	headOf    frameHead // its first frame; no stream: none is awaited
@@ -145,11 +148,17 @@ func (c *conn) start(came []byte) {
 	c.exec.Go(c)
 }
 
-// Run reads frames while there are any, then lets go of its task.
+// What is done for a connection in a turn of its loop before others have theirs. Tasks
+// yield by bytes that they move, but by small frames a peer gets much more done for its
+// bytes: 256 KiB hold 7,000 requests that are reset at once, for which a loop needs 0.1 s.
+const (
+	turnEffort    = 128 // frames
+	sectionEffort = 8   // frames that a field section counts for
+)
+
+// Run reads frames while there are any and it is our turn, then lets go of its task.
 func (c *conn) Run() {
-	in := c.pool.getIn()
-	n := copy(in, c.partial)
-	c.partial = nil
+	in, n := c.resume()
 	for used := c.read(in[:n]); !c.over; used = c.read(in[:n]) {
 		n = copy(in, in[used:n])
 		if used > 0 && c.headOf.stream == 0 {
@@ -157,6 +166,11 @@ func (c *conn) Run() {
 		}
 		if c.lapse(); c.over {
 			break
+		}
+		if c.effort >= turnEffort {
+			c.in, c.unread = in, n
+			c.exec.Go(c)
+			return
 		}
 		if !c.wire.Ready() {
 			if c.suspend(in[:n]) {
@@ -173,10 +187,23 @@ func (c *conn) Run() {
 	c.pool.putIn(in)
 }
 
-// read takes the frames at the start of b, and ends the connection if they are
-// faulty.
+// resume begins a turn: with a buffer, and the bytes in it that are to be read.
+func (c *conn) resume() (in []byte, n int) {
+	c.effort = 0
+	if in, n = c.in, c.unread; in != nil {
+		c.in = nil
+		return in, n
+	}
+	in = c.pool.getIn()
+	n = copy(in, c.partial)
+	c.partial = nil
+	return in, n
+}
+
+// read takes the frames at the start of b, as many as belong to a turn, and ends the
+// connection if they are faulty.
 func (c *conn) read(b []byte) (used int) {
-	for !c.over {
+	for !c.over && c.effort < turnEffort {
 		n, f := c.next(b[used:])
 		if f != nil {
 			c.fail(f)
@@ -184,6 +211,7 @@ func (c *conn) read(b []byte) (used int) {
 		if used += n; n == 0 {
 			break
 		}
+		c.effort++
 	}
 	return used
 }

@@ -130,7 +130,7 @@ func (x *exchange) begin(s *session, in *buffer, n int) {
 // reports whether the client connection goes on. If the session has paused it then,
 // it has only come to step 4.
 func (x *exchange) run() (keep bool) {
-	if x.accept() && x.route() && x.admits() && x.collect() && x.hold() && x.prepareBody() && x.forward() {
+	if x.wanted() && x.accept() && x.route() && x.admits() && x.collect() && x.hold() && x.prepareBody() && x.forward() {
 		switch { // 9
 		case x.switched():
 			x.tunnel()
@@ -148,6 +148,16 @@ func (x *exchange) run() (keep bool) {
 	}
 	x.finish() // 10
 	return !x.close
+}
+
+// wanted reports whether the client still waits. Who has reset its request before its
+// turn came would cost a server a connection, and others a permit. One that has been
+// paused may have a permit by now, and hears of its client where it waits.
+func (x *exchange) wanted() bool {
+	if x.s.stream == nil || x.s.paused() != nil || x.s.stream.Fault() == nil {
+		return true
+	}
+	return x.fail(ofClient(x.s.stream.Fault(), Routing))
 }
 
 // accept is what is left of step 1 once the codec has approved of the head.

@@ -80,6 +80,81 @@ func TestResetWhileUploading(t *testing.T) {
 	})
 }
 
+// TestResetAtOnce: requests that come together with their reset reach no server, but for
+// one whose reset belongs to the next turn; and what comes after them does.
+func TestResetAtOnce(t *testing.T) {
+	const resets = 40
+	asked := map[string]int{}
+	app := func(_ *ground, a ask) {
+		asked[a.path()]++
+		plain(a)
+	}
+	onGround(t, nil, app, func(g *ground, s *stage) {
+		v := g.visit(s)
+		g.Submit(func() {
+			for range resets {
+				k, err := v.Call()
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				k.Send(request(message.GET, "/reset"), true)
+				k.Reset()
+				k.Close()
+			}
+			if got := v.get("/wanted"); got.content != "/wanted" {
+				t.Errorf("got %+v", got)
+			}
+		})
+		g.wait(time.Second)
+		g.on(func() { v.Close() })
+	})
+	if asked["/reset"] > resets/8 || asked["/wanted"] != 1 {
+		t.Errorf("of %d resets servers were asked for %v", resets, asked)
+	}
+}
+
+// TestResetWhileHeld: a request that is reset while it waits for a permit leaves none of
+// it behind: those after it are served.
+func TestResetWhileHeld(t *testing.T) {
+	app := func(g *ground, a ask) {
+		g.sleep(time.Second)
+		plain(a)
+	}
+	onGround(t, []string{"admission: {limit: 1, timeout: 30s}"}, app, func(g *ground, s *stage) {
+		v, served := g.visit(s), 0
+		get := func() {
+			if got := v.get("/served"); got.content != "/served" {
+				t.Errorf("got %+v", got)
+			}
+			served++
+		}
+		g.Submit(get)
+		g.wait(100 * time.Millisecond)
+		for range 5 {
+			g.Submit(func() {
+				k, err := v.Call()
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				k.Send(request(message.GET, "/reset"), true)
+				g.sleep(100 * time.Millisecond)
+				k.Reset()
+				k.Close()
+			})
+		}
+		g.Submit(get)
+		g.wait(5 * time.Second)
+		g.on(func() {
+			if served != 2 {
+				t.Errorf("%d of 2 are served", served)
+			}
+			v.Close()
+		})
+	})
+}
+
 // TestAwaySaidTooLate: a request that meets the server's GOAWAY is asked again on another
 // connection, also where there is no other server.
 func TestAwaySaidTooLate(t *testing.T) {

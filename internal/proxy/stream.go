@@ -16,6 +16,9 @@ type ClientStream interface {
 	// Request fills in the head, as often as it is asked; slices are good until
 	// Close.
 	Request(r *message.Request)
+	// Fault is why its client wants nothing of it any more: it has reset the stream, or
+	// its connection has ended. Nil: neither.
+	Fault() error
 	// Trailers are those of the request, once Read has returned io.EOF.
 	Trailers() message.Fields
 	// Respond sends a head: an interim one if its status is below 200. last says

@@ -32,6 +32,7 @@ type handshake struct {
 	as       *entrance
 	admitted bool // it has one of the places
 	queued   bool // it waits for one
+	called   bool // it is its turn
 }
 
 // shakings are the handshakes of one listener on one loop. Loop only.
@@ -84,8 +85,46 @@ func (h *handshake) Run() {
 		h.admitted = true
 		all.now++
 	}
+	if !l.rota.begins(h) {
+		return
+	}
 	h.perform()
 	all.leave(l)
+}
+
+// rota has one handshake begin in each turn of a loop: its key exchange and signature
+// take 0.2 ms or, with RSA, 1 ms, and nobody else is served meanwhile. Those of a flood
+// would come together, and everybody wait for all of them. Loop only.
+type rota struct {
+	lane  *lane
+	last  int64        // when one began, the loop's time
+	ready []*handshake // first come, first served; the first is called by a job that is under way
+}
+
+// begins reports whether h may go on; else it runs again when it is its turn.
+func (r *rota) begins(h *handshake) bool {
+	now := r.lane.loop.Now()
+	if h.called || len(r.ready) == 0 && r.last != now {
+		r.last = now
+		return true
+	}
+	r.ready = append(r.ready, h)
+	if len(r.ready) == 1 {
+		r.lane.loop.Go(r)
+	}
+	return false
+}
+
+// Run calls the first, whose turn is the next.
+func (r *rota) Run() {
+	h := r.ready[0]
+	r.ready[0] = nil
+	r.ready = r.ready[1:]
+	h.called = true
+	r.lane.loop.Go(h)
+	if len(r.ready) > 0 {
+		r.lane.loop.Go(r)
+	}
 }
 
 // impatient is a handshake in the queue whose connection has ended, or whose time is

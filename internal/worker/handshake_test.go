@@ -167,6 +167,53 @@ func TestHandshakesAreBounded(t *testing.T) {
 	})
 }
 
+// Of clients whose first words come together, one shakes hands in each turn of the loop.
+func TestOneHandshakeInATurn(t *testing.T) {
+	const clients = 10
+	h, client := newTLSHouse(t, nil, tells(t, "a").URL)
+	first := hello(t, client)
+	var all []net.Conn
+	for range clients {
+		all = append(all, dialTCP(t, h.at[0]))
+	}
+	testkit.Eventually(t, "all are there", func() bool { return h.figures().Shaking.Load() == clients })
+	l := h.traffic.lanes[0]
+	still, spoken, over := make(chan struct{}), make(chan struct{}), make(chan []int)
+	l.loop.Submit(func() {
+		close(still)
+		<-spoken // the loop finds all their words at once
+		var waiting []int
+		var look func()
+		look = func() {
+			if waiting = append(waiting, len(l.rota.ready)); len(l.rota.ready) == 0 {
+				over <- waiting
+				return
+			}
+			l.loop.Submit(look) // in the next turn
+		}
+		l.loop.Submit(look)
+	})
+	<-still
+	for _, conn := range all {
+		io.WriteString(conn, first)
+	}
+	close(spoken)
+	waiting := <-over
+	if waiting[0] != clients-1 {
+		t.Errorf("%d wait after the turn in which %d have spoken", waiting[0], clients)
+	}
+	for i := range waiting[1:] {
+		if went := waiting[i] - waiting[i+1]; went < 0 || went > 1 {
+			t.Errorf("%d go on in one turn: those who wait are %v", went, waiting)
+		}
+	}
+	for _, conn := range all {
+		if _, err := conn.Read(make([]byte, 1)); err != nil {
+			t.Errorf("a client is not answered: %v", err)
+		}
+	}
+}
+
 // One that waits for its place and goes away, or waits for too long, is let go.
 func TestWaitingForAHandshakeEnds(t *testing.T) {
 	h, client := newTLSHouse(t, func(l *config.ListenerTLS) { l.Handshakes = 1 }, tells(t, "a").URL)

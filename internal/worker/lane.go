@@ -43,6 +43,7 @@ type lane struct {
 
 	silent   map[*handshake]struct{} // TLS clients that have said nothing yet
 	shakings map[string]*shakings    // by listener
+	rota     rota                    // of handshakes
 
 	siblings []*lane      // all of the worker, this one too; immutable
 	unlooked int          // connections to come before the next look at them
@@ -62,6 +63,7 @@ func newLane(shared *segment.Segment, office *admission.Office, s *spec.Spec, i 
 		index: i, stats: shared.Loop(s.Worker, i), listeners: map[int]*listening{}, porches: map[int]*porch{},
 		greetings: map[*greeting]struct{}{}, silent: map[*handshake]struct{}{}, shakings: map[string]*shakings{},
 	}
+	l.rota.lane = l
 	options := reactor.Options{Observe: l.observe, Panicked: l.panicked, Pin: func() { l.settle(s) }}
 	var err error
 	if l.loop, err = reactor.New(options); err != nil {
