@@ -52,3 +52,21 @@ func kilobytes(text, key string) (int64, error) {
 	}
 	return 0, fmt.Errorf("no line %q", key)
 }
+
+// PeakOf adds up the most resident memory that each of the processes has ever had
+// (proc(5), VmHWM), in bytes.
+func PeakOf(pids []int) (int64, error) {
+	var sum int64
+	for _, pid := range pids {
+		text, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
+		if err != nil {
+			return 0, err
+		}
+		n, err := kilobytes(string(text), "VmHWM:")
+		if err != nil {
+			return 0, fmt.Errorf("status of process %d: %w", pid, err)
+		}
+		sum += n
+	}
+	return sum, nil
+}

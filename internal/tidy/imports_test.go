@@ -20,11 +20,11 @@ type permit struct {
 var dependencies = map[string]permit{
 	"golang.org/x/sys":                        {"system calls and constants that package syscall is frozen without", nil},
 	"golang.org/x/crypto":                     {"what authorities of certificates are asked by: OCSP and ACME", to("tlsterm", "testkit")},
-	"golang.org/x/net":                        {"another's HTTP/2, which ours is compared with; HPACK for the load generator", []string{"cmd/hb"}},
+	"golang.org/x/net":                        {"another's HTTP/2, which ours is compared with; HPACK for the load generator, frames for the attacker", []string{"cmd/hb", "bench/abuse/attack"}},
 	"go.yaml.in/yaml/v3":                      {"YAML nodes that know their line, for faults that say where", to("config")},
 	"github.com/spf13/cobra":                  {"commands, flags and help as users know them", []string{"cmd/sluice", "cmd/hb"}},
 	"github.com/prometheus/client_golang":     {"the exposition format, and the linter of metric names", to("admin")},
-	"github.com/quic-go/quic-go":              {"QUIC, for clients and for the load generator", []string{"internal/http3", "cmd/hb"}},
+	"github.com/quic-go/quic-go":              {"QUIC, for clients, for the load generator and for the attacker", []string{"internal/http3", "cmd/hb", "bench/abuse/attack"}},
 	"github.com/quic-go/qpack":                {"another's fields of HTTP/3, which ours are compared with; and for the load generator", []string{"cmd/hb"}},
 	"github.com/HdrHistogram/hdrhistogram-go": {"latencies free of coordinated omission, in a format that others read", []string{"bench", "cmd/hb"}},
 	"gonum.org/v1/plot":                       {"pictures of bench results and load tests", []string{"bench", "cmd/hb"}},
