@@ -392,6 +392,47 @@ func TestHTTP3Reload(t *testing.T) {
 	}
 }
 
+// HTTP/3 that a reload takes from a listener, and the next gives back at once: the socket
+// is the same, a request that was under way all the time has its answer, and new
+// connections are served.
+func TestHTTP3TakenAndGivenBack(t *testing.T) {
+	t.Parallel()
+	asked, goOn := make(chan struct{}), make(chan struct{})
+	var count atomic.Int64
+	server := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {
+		if count.Add(1) == 1 {
+			close(asked)
+			<-goOn
+		}
+	}))
+	t.Cleanup(server.Close)
+	release := sync.OnceFunc(func() { close(goOn) })
+	defer release()
+	q := startHTTP3(t, "", farm(server.URL))
+	with, err := os.ReadFile(q.file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	busy, result := q.connect(), make(chan error, 1)
+	go func() {
+		_, err := busy.try()
+		result <- err
+	}()
+	<-asked
+	for _, text := range [][]byte{bytes.Replace(with, []byte(", http3]"), []byte("]"), 1), with} {
+		if err := os.WriteFile(q.file, text, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		q.reload()
+	}
+	q.connect().ask()
+	release()
+	if err := <-result; err != nil {
+		t.Errorf("the request that was under way: %v", err)
+	}
+	q.connect().ask()
+}
+
 // SIGTERM: requests that are under way come to their end.
 func TestHTTP3Drain(t *testing.T) {
 	t.Parallel()

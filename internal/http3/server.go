@@ -115,6 +115,9 @@ type Server struct {
 	mu       sync.Mutex
 	conns    map[*Conn]struct{} // those whose handshake is over
 	draining bool
+	then     func()      // to be called at the end; nil: it is not retiring
+	over     *time.Timer // until then at the latest
+	gone     bool        // it has retired
 }
 
 // Listen begins to serve a socket, which remains the caller's. refuse, which any
@@ -207,8 +210,12 @@ func (s *Server) accept() {
 // forget takes a connection that is gone off the list.
 func (s *Server) forget(c *Conn) {
 	s.mu.Lock()
-	defer s.mu.Unlock()
 	delete(s.conns, c)
+	last := s.then != nil && len(s.conns) == 0
+	s.mu.Unlock()
+	if last {
+		go s.retired(false) // which waits for us
+	}
 }
 
 // handshake is one in progress.
@@ -318,17 +325,42 @@ func (s *Server) Drain() {
 }
 
 // Retire is Drain, and Close once the last connection is gone or the time is over. It
-// does not wait; then is called at last.
+// does not wait; then is called at last, on a goroutine. Revive takes it back.
 func (s *Server) Retire(within time.Duration, then func()) {
 	s.Drain()
-	s.listener.Close()
-	over := time.AfterFunc(within, func() { s.transport.Close() })
-	go func() { // ends by then at the latest
-		s.serving.Wait()
-		over.Stop()
-		s.Close()
-		then()
-	}()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.then = then
+	s.over = time.AfterFunc(within, func() { s.retired(true) })
+	go s.retired(false)
+}
+
+// retired ends a server that is retiring, if its time is over or nothing is left of it.
+func (s *Server) retired(over bool) {
+	s.mu.Lock()
+	then := s.then
+	if then == nil || !over && len(s.conns) > 0 {
+		s.mu.Unlock()
+		return
+	}
+	s.then, s.gone = nil, true
+	s.over.Stop()
+	s.mu.Unlock()
+	s.Close()
+	then()
+}
+
+// Revive has a server that is retiring serve new connections again; those that it had
+// come to their end all the same. False: it is too late.
+func (s *Server) Revive() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.gone {
+		return false
+	}
+	s.over.Stop()
+	s.then, s.draining = nil, false
+	return true
 }
 
 // Close ends all connections at once, and returns when all goroutines have ended.

@@ -558,6 +558,49 @@ func TestDrain(t *testing.T) {
 	}
 }
 
+// A server that is retiring may serve again: its connections end all the same, and new
+// ones begin. Once it has ended it may not.
+func TestRevive(t *testing.T) {
+	goOn, begun := make(chan struct{}), make(chan struct{}, 10)
+	st := newSite(t, config(), func(s *Stream) {
+		begun <- struct{}{}
+		go func() {
+			<-goOn
+			s.submit(func() { s.Respond(&message.Response{Status: 204, ContentLength: -1}, true); s.Close() })
+		}()
+	})
+	old := st.connect()
+	result := make(chan string, 1)
+	go func() { result <- send(t, old, head("GET")) }()
+	<-begun
+	over := make(chan struct{})
+	st.server.Retire(patience, func() { close(over) })
+	if _, err := st.dial(); err == nil || !strings.Contains(err.Error(), "CONNECTION_REFUSED") {
+		t.Errorf("a new connection meanwhile: %v", err)
+	}
+	if !st.server.Revive() {
+		t.Fatal("it cannot serve again")
+	}
+	close(goOn)
+	if got := <-result; got != ":status=204" {
+		t.Errorf("the request under way: %s", got)
+	}
+	<-old.Context().Done()
+	if got := send(t, st.connect(), head("GET")); got != ":status=204" {
+		t.Errorf("a new connection: %s", got)
+	}
+	select {
+	case <-over:
+		t.Fatal("it ends though it serves again")
+	default:
+	}
+	st.server.Retire(patience, func() { close(over) })
+	<-over
+	if st.server.Revive() {
+		t.Error("it has ended, and may serve again")
+	}
+}
+
 // Connections are refused when they are unwelcome, or when as many handshakes as may be
 // are in progress; from half of these addresses are verified first.
 func TestHandshakes(t *testing.T) {

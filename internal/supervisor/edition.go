@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"net"
 	"slices"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -23,6 +24,7 @@ type edition struct {
 	generation uint64
 	listening  []*listening // as config.Listeners
 	packets    []*listening // the same for QUIC; nil where HTTP/3 is not spoken
+	resting    []*listening // for QUIC, of earlier editions; event loop only
 	quic       spec.QUIC    // as long as the supervisor lives
 	servers    []spec.ServerSlot
 }
@@ -47,6 +49,11 @@ func newEdition(cfg *config.Config, ring *keyring.Ring, generation uint64, last 
 			return nil, err
 		}
 		e.listening, e.packets = append(e.listening, open), append(e.packets, packets)
+	}
+	for _, p := range last.forPackets() {
+		if !slices.Contains(e.packets, p) {
+			e.resting = append(e.resting, p)
+		}
 	}
 	return e, nil
 }
@@ -84,11 +91,9 @@ func (e *edition) packetsOf(l config.Listener, open *listening, last *edition, w
 	if !slices.Contains(l.Protocols, config.HTTP3) {
 		return nil, nil
 	}
-	if last != nil {
-		for _, p := range last.packets {
-			if p != nil && p.bound == open.bound {
-				return p, nil
-			}
+	for _, p := range last.forPackets() {
+		if p.bound == open.bound {
+			return p, nil
 		}
 	}
 	return openPackets(l, open, workers, e.holdsPackets(open.bound) || last.holdsPackets(open.bound))
@@ -96,7 +101,46 @@ func (e *edition) packetsOf(l config.Listener, open *listening, last *edition, w
 
 // holdsPackets is holdsPort for the sockets of QUIC.
 func (e *edition) holdsPackets(bound string) bool {
-	return e != nil && samePort(e.packets, bound)
+	return samePort(e.forPackets(), bound)
+}
+
+// forPackets are all groups of sockets for QUIC. An edition that is nil has none.
+func (e *edition) forPackets() []*listening {
+	if e == nil {
+		return nil
+	}
+	return slices.DeleteFunc(slices.Concat(e.packets, e.resting), func(l *listening) bool { return l == nil })
+}
+
+// restSlack is how much longer than the workers the supervisor keeps the sockets of QUIC
+// that are no longer in the configuration.
+const restSlack = 2 * time.Second
+
+// rest says until when those sockets are kept: while workers let connections come to their
+// end they read them, so nobody else could have the port; but a reload that names it
+// again gets the same sockets, with their places.
+func (e *edition) rest(now time.Time) {
+	for _, l := range e.packets {
+		if l != nil {
+			l.restBy = time.Time{}
+		}
+	}
+	for _, l := range e.resting {
+		if l.restBy.IsZero() {
+			l.restBy = now.Add(time.Duration(e.config.Timeouts.Drain) + restSlack)
+		}
+	}
+}
+
+// relieve closes those whose time is over.
+func (e *edition) relieve(a *alarm) {
+	e.resting = slices.DeleteFunc(e.resting, func(l *listening) bool {
+		if !a.due(l.restBy) {
+			return false
+		}
+		l.close()
+		return true
+	})
 }
 
 // listensOn finds the sockets of an address that are not taken: two listeners on port 0
@@ -136,8 +180,13 @@ func samePort(groups []*listening, address string) bool {
 
 // closeBut closes the sockets that other does not have. A nil edition has none.
 func (e *edition) closeBut(other *edition) {
-	for _, l := range slices.Concat(e.listening, e.packets) {
-		if l != nil && (other == nil || !slices.Contains(other.listening, l) && !slices.Contains(other.packets, l)) {
+	for _, l := range e.listening {
+		if other == nil || !slices.Contains(other.listening, l) {
+			l.close()
+		}
+	}
+	for _, l := range e.forPackets() {
+		if !slices.Contains(other.forPackets(), l) {
 			l.close()
 		}
 	}

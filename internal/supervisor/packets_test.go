@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -183,7 +184,8 @@ func TestPacketSockets(t *testing.T) {
 }
 
 // A reload keeps the sockets for QUIC of a listener that stays, opens them where
-// HTTP/3 is new, and closes them where it is no longer spoken; the keys stay.
+// HTTP/3 is new, and keeps them for a while where it is no longer spoken: for whoever
+// speaks it again. The keys stay.
 func TestEditionsShareSocketsForPackets(t *testing.T) {
 	with, without := []string{config.HTTP1, config.HTTP3}, []string{config.HTTP1}
 	listener := func(protocols []string) *config.Config {
@@ -195,7 +197,8 @@ func TestEditionsShareSocketsForPackets(t *testing.T) {
 	shared := newSegment(t, 8)
 	var last *edition
 	var sockets []*listening
-	for i, protocols := range [][]string{with, with, without, with} {
+	now := time.Now()
+	for i, protocols := range [][]string{with, with, without, with, without, without, with} {
 		e, err := newEdition(listener(protocols), &keyring.Ring{}, uint64(i+1), last, workers, shared)
 		if err != nil {
 			t.Fatal(err)
@@ -203,17 +206,34 @@ func TestEditionsShareSocketsForPackets(t *testing.T) {
 		if last != nil {
 			last.closeBut(e)
 		}
+		if i < 5 {
+			now = now.Add(20 * time.Second)
+		}
+		e.rest(now)
 		if last != nil && fmt.Sprint(e.quic) != fmt.Sprint(last.quic) {
 			t.Error("the keys are others after a reload")
+		}
+		if i == 5 { // they rest since the edition before
+			by := now.Add(time.Duration(e.config.Timeouts.Drain) + restSlack)
+			early, late := &alarm{now: by.Add(-1), next: by.Add(time.Hour)}, &alarm{now: by}
+			if e.relieve(early); len(e.resting) != 1 || early.acted || !early.next.Equal(by) {
+				t.Errorf("%d groups are kept, until %v, want 1 until %v", len(e.resting), early.next, by)
+			}
+			if e.relieve(late); len(e.resting) != 0 || !late.acted {
+				t.Errorf("%d groups are kept for too long", len(e.resting))
+			}
 		}
 		sockets = append(sockets, e.packets[0])
 		last = e
 	}
 	defer last.closeBut(nil)
-	if sockets[0] != sockets[1] || sockets[2] != nil || sockets[3] == nil || sockets[3] == sockets[0] || sockets[0].sockets != nil {
+	if sockets[0] != sockets[1] || sockets[2] != nil || sockets[3] != sockets[0] {
 		t.Errorf("sockets over four editions: %v", sockets)
 	}
-	if sockets[3].bound != last.listening[0].bound {
-		t.Errorf("UDP on %s, TCP on %s", sockets[3].bound, last.listening[0].bound)
+	if sockets[6] == nil || sockets[6] == sockets[0] || sockets[0].sockets != nil {
+		t.Errorf("sockets of an edition that comes too late: %v", sockets)
+	}
+	if sockets[6].bound != last.listening[0].bound {
+		t.Errorf("UDP on %s, TCP on %s", sockets[6].bound, last.listening[0].bound)
 	}
 }

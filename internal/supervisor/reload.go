@@ -202,6 +202,7 @@ func (s *Supervisor) commit() {
 	s.current = next
 	s.regulate()
 	last.closeBut(next)
+	next.rest(time.Now())
 	for i, l := range next.listening {
 		l.setBacklog(next.config.Listeners[i].Backlog)
 	}

@@ -8,6 +8,7 @@ import (
 	"os"
 	"strconv"
 	"strings"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -27,6 +28,7 @@ type listening struct {
 	sockets [][]int // by worker, by loop; nil once closed
 	packets bool    // they are for QUIC, not for TCP
 
+	restBy  time.Time         // until when they are kept that no configuration names; zero: one does. Event loop only
 	steered []unix.SockFilter // the program that the kernel was given last; nil: none. Event loop only
 }
 

@@ -323,6 +323,9 @@ func (s *Supervisor) tick() time.Time {
 		if s.change != nil && a.due(s.change.endBy) {
 			s.rollBack(fmt.Errorf("the workers did not take the configuration within %s", changeLimit))
 		}
+		if s.change == nil { // else the next edition may be about to have them
+			s.current.relieve(a)
+		}
 		if a.due(s.stopBy) {
 			s.lose()
 		}

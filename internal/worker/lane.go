@@ -38,6 +38,7 @@ type lane struct {
 	scratch    []byte                 // for bytes that are looked at; nil: never used
 	listeners  map[int]*listening     // by descriptor
 	porches    map[int]*porch         // sockets for QUIC, by descriptor
+	retiring   map[uint64]*porch      // those that are no longer in the configuration, by cookie
 	allPorches *porches               // of the worker
 	draining   bool
 
@@ -60,7 +61,7 @@ type listening struct {
 // newLane makes loop i of the worker that s describes.
 func newLane(shared *segment.Segment, office *admission.Office, s *spec.Spec, i int) (*lane, error) {
 	l := &lane{
-		index: i, stats: shared.Loop(s.Worker, i), listeners: map[int]*listening{}, porches: map[int]*porch{},
+		index: i, stats: shared.Loop(s.Worker, i), listeners: map[int]*listening{}, porches: map[int]*porch{}, retiring: map[uint64]*porch{},
 		greetings: map[*greeting]struct{}{}, silent: map[*handshake]struct{}{}, shakings: map[string]*shakings{},
 	}
 	l.rota.lane = l

@@ -25,7 +25,9 @@ import (
 type porch struct {
 	lane   *lane
 	as     *entrance
-	fd     int // the socket, as the spec has brought it
+	fd     int    // the socket, as the spec has brought it
+	cookie uint64 // by which the kernel tells it from all others (SO_COOKIE, socket(7))
+	socket *net.UDPConn // a duplicate of it
 	server *http3.Server
 }
 
@@ -67,11 +69,13 @@ func (l *lane) applyQUIC(s *spec.Spec, entrances []*entrance) {
 		fd, as := ln.Packets[l.index], entrances[i]
 		kept[fd] = true
 		if p := l.porches[fd]; p != nil {
-			p.as = as
-			p.server.Configure(l.quicConfig(s, as))
+			p.renew(s, as)
 			continue
 		}
-		p, err := l.receive(s, ln, fd, as)
+		p, err := l.revive(s, fd, as)
+		if p == nil && err == nil {
+			p, err = l.receive(s, ln, fd, as)
+		}
 		if err != nil {
 			slog.Error("a socket for HTTP/3 is not served", "listener", ln.Name, "loop", l.index, "error", err)
 			continue
@@ -84,6 +88,24 @@ func (l *lane) applyQUIC(s *spec.Spec, entrances []*entrance) {
 			p.retire(time.Duration(s.Config.Timeouts.Drain))
 		}
 	}
+}
+
+// revive serves the socket fd again if that has not ended since a configuration left it
+// out: a second server would get some of the packets of its connections. nil: it has.
+func (l *lane) revive(s *spec.Spec, fd int, as *entrance) (*porch, error) {
+	cookie, err := unix.GetsockoptUint64(fd, unix.SOL_SOCKET, unix.SO_COOKIE)
+	if err != nil {
+		return nil, os.NewSyscallError("getsockopt SO_COOKIE", err)
+	}
+	p := l.retiring[cookie]
+	if p == nil || !p.server.Revive() {
+		return nil, nil
+	}
+	delete(l.retiring, cookie)
+	unix.Close(p.fd)
+	p.fd = fd
+	p.renew(s, as)
+	return p, nil
 }
 
 // receive serves the socket fd.
@@ -103,7 +125,12 @@ func (l *lane) receive(s *spec.Spec, ln spec.Listener, fd int, as *entrance) (*p
 		conn.Close()
 		return nil, fmt.Errorf("descriptor %d is a %T, want a UDP socket", fd, conn)
 	}
-	p := &porch{lane: l, as: as, fd: fd}
+	cookie, err := unix.GetsockoptUint64(fd, unix.SOL_SOCKET, unix.SO_COOKIE)
+	if err != nil {
+		conn.Close()
+		return nil, os.NewSyscallError("getsockopt SO_COOKIE", err)
+	}
+	p := &porch{lane: l, as: as, fd: fd, cookie: cookie, socket: socket}
 	id := http3.Identity{Place: ln.Place + l.index}
 	copy(id.Reset[:], s.QUIC.Reset)
 	copy(id.Token[:], s.QUIC.Token)
@@ -118,11 +145,21 @@ func (l *lane) receive(s *spec.Spec, ln spec.Listener, fd int, as *entrance) (*p
 // retire ends the service of a socket that is no longer in the configuration: its
 // requests come to their end, within a time.
 func (p *porch) retire(within time.Duration) {
-	server, fd, all := p.server, p.fd, p.lane.allPorches
-	server.Retire(within, func() {
-		all.remove(server)
-		unix.Close(fd)
+	l := p.lane
+	l.retiring[p.cookie] = p
+	p.server.Retire(within, func() {
+		l.allPorches.remove(p.server)
+		l.loop.Submit(p.forget)
 	})
+}
+
+// forget lets go of a socket whose service has ended.
+func (p *porch) forget() {
+	if p.lane.retiring[p.cookie] == p {
+		delete(p.lane.retiring, p.cookie)
+	}
+	p.socket.Close()
+	unix.Close(p.fd)
 }
 
 // renew gives handshakes that begin from now on other certificates.
