@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"io"
 	"strconv"
+	"strings"
 	"time"
 
 	"sluice/internal/admin"
@@ -19,9 +20,17 @@ func printStatus(w io.Writer, before, after *admin.Status) error {
 	fmt.Fprintf(w, "Sluice %s  pid %d  up %s  configuration %d  %s\n\n",
 		after.Version, after.PID, age(seconds(after.UptimeSeconds)), after.Generation, ready)
 	r := newRates(before, after)
-	for _, t := range []*table{workerTable(after, r), nodeTable(after, r), listenerTable(after), serverTable(after, r)} {
+	for _, t := range []*table{workerTable(after, r), nodeTable(after, r), listenerTable(after), certificateTable(after), serverTable(after, r)} {
+		if len(t.rows) == 0 && t.optional {
+			continue
+		}
 		if err := t.print(w); err != nil {
 			return err
+		}
+	}
+	for _, n := range after.ACME {
+		if n.Failed > 0 {
+			fmt.Fprintf(w, "%s: no certificate was issued, %s in a row, again in %s: %s\n\n", n.Name, plural(n.Failed, "time"), age(n.Next.Sub(after.Time)), n.Error)
 		}
 	}
 	_, err := fmt.Fprintf(w, "%s requests, %s of them answered with an error by Sluice itself, %s held now.%s Response time: p50 %s, p99 %s, p99.9 %s.\n",
@@ -57,6 +66,40 @@ func listenerTable(s *admin.Status) *table {
 		t.add(l.Name, l.Address)
 	}
 	return t
+}
+
+// certificateTable has the certificates, and the names that have none yet.
+func certificateTable(s *admin.Status) *table {
+	t := newTable("CERTIFICATE SOURCE NAMES EXPIRES >LEFT STATE")
+	t.optional = true
+	for _, c := range s.Certificates {
+		source, left, state := "file", age(c.Expires.Sub(s.Time)), "good"
+		if c.Asked {
+			source = "acme"
+		}
+		switch {
+		case !c.Expires.After(s.Time):
+			left, state = "-", "EXPIRED"
+		case c.Soon:
+			state = "EXPIRES SOON"
+		}
+		t.add(c.File, source, someOf(c.Names), c.Expires.UTC().Format("2006-01-02 15:04"), left, state)
+	}
+	for _, n := range s.ACME {
+		if !n.Held {
+			t.add("-", "acme", n.Name, "-", "-", "NONE YET")
+		}
+	}
+	return t
+}
+
+// someOf are the first names of many.
+func someOf(names []string) string {
+	const shown = 3
+	if len(names) <= shown {
+		return strings.Join(names, ",")
+	}
+	return fmt.Sprintf("%s,+%d", strings.Join(names[:shown], ","), len(names)-shown)
 }
 
 func serverTable(s *admin.Status, r rates) *table {

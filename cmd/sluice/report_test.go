@@ -32,6 +32,15 @@ func statuses() (before, after *admin.Status) {
 				{Node: 1, Workers: []int{1}, Loops: 2, Traffic: idle},
 			},
 			Listeners: []admin.ListenerStatus{{Name: "web", Address: ":8080"}},
+			Certificates: []admin.CertificateStatus{
+				{File: "shop.pem", Names: []string{"a.test", "b.test", "c.test", "d.test", "e.test"}, Expires: now.Add(90 * 24 * time.Hour)},
+				{File: "/acme/www.test.pem", Names: []string{"www.test"}, Expires: now.Add(13*24*time.Hour + 5*time.Hour), Asked: true, Soon: true},
+				{File: "old.pem", Names: []string{"old.test"}, Expires: now, Soon: true},
+			},
+			ACME: []admin.NameStatus{
+				{Name: "www.test", Held: true, Failed: 3, Error: "order: refused", Next: now.Add(20 * time.Minute)},
+				{Name: "new.test"},
+			},
 			Farms: []admin.FarmStatus{{Name: "app", Servers: []admin.ServerStatus{
 				{URL: "http://127.0.0.1:9001", Node: &server, Weight: 100, Open: 30, Idle: 20, InFlight: 10,
 					Requests: requests, Failures: 5, ConnectFailures: 2, Response: admin.Distribution{P50: 0.0012, P99: 0.034},
@@ -66,9 +75,17 @@ NODE  WORKERS  LOOPS  CONNS  IDLE  ACTIVE  REQ/S  BUSY     IN    OUT
 LISTENER  ADDRESS
 web       :8080
 
+CERTIFICATE         SOURCE  NAMES                    EXPIRES            LEFT  STATE
+shop.pem            file    a.test,b.test,c.test,+2  2026-04-02 06:16  90d0h  good
+/acme/www.test.pem  acme    www.test                 2026-01-15 11:16  13d5h  EXPIRES SOON
+old.pem             file    old.test                 2026-01-02 06:16      -  EXPIRED
+-                   acme    new.test                 -                     -  NONE YET
+
 FARM  SERVER                 NODE  WEIGHT  CONNS  IDLE  ACTIVE  LIMIT  QUEUE  REQ/S  REQUESTS  FAILED     P50    P99
 app   http://127.0.0.1:9001     0     100     30    20      10     12     94   1000      3000       7  1.2 ms  34 ms
 app   http://10.1.2.3:9002      -      50      0     0       0      -      -      0         0       0       -      -
+
+www.test: no certificate was issued, 3 times in a row, again in 20m0s: order: refused
 
 3000 requests, 3 of them answered with an error by Sluice itself, 94 held now. Too much to do: 8 connections refused at once. Response time: p50 1.3 ms, p99 35 ms, p99.9 1.2 s.
 `

@@ -36,6 +36,8 @@ are those of the last second: BUSY is the share of time that its loops were not 
 IDLE connections wait between requests, ACTIVE ones have a request in progress. LIMIT is
 how many requests a server may have at once, QUEUE how many wait for it. P50 and P99 are
 response times since the start: half, and 99 of 100 requests, took no longer.
+Certificates EXPIRE SOON with less than 14 days left; those that are asked for by ACME
+with less than a quarter of their life, if that is less. Below stands what went wrong there.
 
 With --nodes: per NUMA node traffic, and where the memory of workers is: heap and stacks,
 by the kernel's word. OWN-SERVERS is the share of requests sent to servers of the node

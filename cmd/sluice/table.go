@@ -13,6 +13,8 @@ import (
 type table struct {
 	columns []column
 	rows    [][]string // each as long as columns
+
+	optional bool // it is not shown without rows
 }
 
 // column is a title, and on which side its cells stand.

@@ -41,6 +41,18 @@ type CertificatesView struct {
 	All []CertificateView
 	// Times that files which had changed were taken, and were not since they are at fault.
 	Taken, Refused uint64
+
+	Asked          []NameView // by tls.acme
+	Issued, Failed uint64     // times that certificates were asked for, and were got or not
+}
+
+// NameView is a name that certificates are asked for by ACME.
+type NameView struct {
+	Name   string
+	Held   bool      // there is one
+	Failed int       // times in a row that none was got
+	Error  string    // of the last; empty: none
+	Next   time.Time // when it is asked for again, if Failed is not 0
 }
 
 // CertificateView is one certificate.
@@ -49,6 +61,8 @@ type CertificateView struct {
 	Names   []string
 	Issuer  string // who signed it
 	Expires time.Time
+	Asked   bool // for by ACME; else its file is the operator's
+	Soon    bool // it expires soon, or has
 }
 
 // WorkerView is one listener process as its supervisor sees it.

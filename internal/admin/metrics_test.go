@@ -77,7 +77,7 @@ func TestMetricsTellTheSegment(t *testing.T) {
 	v := newFakeView(t)
 	v.work()
 	busy(t)
-	v.keys = CertificatesView{All: []CertificateView{{File: "a.crt", Expires: time.Unix(1_900_000_000, 5)}}, Taken: 4, Refused: 3}
+	v.keys = CertificatesView{All: []CertificateView{{File: "a.crt", Expires: time.Unix(1_900_000_000, 5)}}, Taken: 4, Refused: 3, Issued: 2, Failed: 1}
 	roaming := v.segment.Worker(1)
 	roaming.LetOut.Store(9)
 	roaming.CalledBack.Store(7)
@@ -90,6 +90,8 @@ func TestMetricsTellTheSegment(t *testing.T) {
 		`sluice_certificate_expiry_timestamp_seconds{file="a.crt"} 1.9e+09`,
 		`sluice_certificate_changes_total{outcome="taken"} 4`,
 		`sluice_certificate_changes_total{outcome="refused"} 3`,
+		`sluice_certificate_orders_total{outcome="issued"} 2`,
+		`sluice_certificate_orders_total{outcome="failed"} 1`,
 		`sluice_tls_hybrid_handshakes_total{node="0",worker="0"} 14`,
 		`sluice_client_connections_accepted_total{node="0",worker="0"} 20`,
 		`sluice_client_connections{node="1",worker="1"} 8`,

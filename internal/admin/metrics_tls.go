@@ -20,6 +20,9 @@ var (
 var descHTTP3Events = prometheus.NewDesc("sluice_http3_events_total",
 	"What HTTP/3 met with: addresses of clients that were verified first, connections that were refused, requests that clients reset or that were malformed, streams of whose answer a client takes too little.", append(workerLabels, "class"), nil)
 
+var descOrders = prometheus.NewDesc("sluice_certificate_orders_total",
+	"Times that certificates were asked for by ACME, by outcome: issued, or failed. The log says why.", []string{"outcome"}, nil)
+
 // describeTLS sends the descriptions of what collectTLS sends.
 func describeTLS(to chan<- *prometheus.Desc) {
 	to <- descHandshakes
@@ -27,6 +30,7 @@ func describeTLS(to chan<- *prometheus.Desc) {
 	to <- descShunned
 	to <- descExpiry
 	to <- descCertificates
+	to <- descOrders
 }
 
 // collectCertificates sends what the supervisor knows of certificates.
@@ -36,6 +40,8 @@ func collectCertificates(to chan<- prometheus.Metric, view CertificatesView) {
 	}
 	to <- prometheus.MustNewConstMetric(descCertificates, prometheus.CounterValue, float64(view.Taken), "taken")
 	to <- prometheus.MustNewConstMetric(descCertificates, prometheus.CounterValue, float64(view.Refused), "refused")
+	to <- prometheus.MustNewConstMetric(descOrders, prometheus.CounterValue, float64(view.Issued), "issued")
+	to <- prometheus.MustNewConstMetric(descOrders, prometheus.CounterValue, float64(view.Failed), "failed")
 }
 
 // collectTLS sends how clients' TLS handshakes ended.

@@ -26,6 +26,7 @@ type Status struct {
 	Listeners     []ListenerStatus `json:"listeners"`
 
 	Certificates []CertificateStatus `json:"certificates"` // of all listeners, by file
+	ACME         []NameStatus        `json:"acme"`         // names of tls.acme
 	Farms        []FarmStatus        `json:"farms"`
 	Admission    AdmissionTotals     `json:"admission"`
 	Duration     Distribution        `json:"duration"` // of requests: head complete to the response's last byte given to the kernel
@@ -37,6 +38,17 @@ type CertificateStatus struct {
 	Names   []string  `json:"names"` // that it covers
 	Issuer  string    `json:"issuer"`
 	Expires time.Time `json:"expires"`
+	Asked   bool      `json:"acme"`         // asked for by ACME; else its file is the operator's
+	Soon    bool      `json:"expires_soon"` // within two weeks, or a quarter of its life if that is less and it is asked for; or it has
+}
+
+// NameStatus is a name that certificates are asked for by ACME.
+type NameStatus struct {
+	Name   string    `json:"name"`
+	Held   bool      `json:"held"`   // there is one
+	Failed int       `json:"failed"` // times in a row that none was got
+	Error  string    `json:"error"`  // of the last; empty: none
+	Next   time.Time `json:"next"`   // when it is asked for again, if failed is not 0
 }
 
 // AdmissionTotals are requests held and connections shed, of all workers.
@@ -210,6 +222,7 @@ func newStatus(view View, samples *sampler) *Status {
 		Nodes:         []NodeStatus{},
 		Listeners:     []ListenerStatus{},
 		Certificates:  []CertificateStatus{},
+		ACME:          []NameStatus{},
 	}
 	var all segment.LoopStats
 	for _, w := range view.Workers() {
@@ -220,8 +233,12 @@ func newStatus(view View, samples *sampler) *Status {
 	for _, l := range view.Config().Listeners {
 		s.Listeners = append(s.Listeners, ListenerStatus{Name: l.Name, Address: l.Address})
 	}
-	for _, c := range view.Certificates().All {
+	certificates := view.Certificates()
+	for _, c := range certificates.All {
 		s.Certificates = append(s.Certificates, CertificateStatus(c))
+	}
+	for _, n := range certificates.Asked {
+		s.ACME = append(s.ACME, NameStatus(n))
 	}
 	s.Nodes = newNodes(s.Workers)
 	limits := view.Admission()

@@ -192,7 +192,14 @@ type ACME struct {
 	Email     string   `yaml:"email" json:"email"`         // where the authority writes to; empty: nowhere
 	Directory string   `yaml:"directory" json:"directory"` // URL of the authority
 	CA        string   `yaml:"ca" json:"ca"`               // file of the certificates, PEM, that sign the directory's; empty: those of this machine
+	Proof     string   `yaml:"proof" json:"proof"`         // tls-alpn-01 | http-01: where the authority looks for a name
 }
+
+// Values of ACME.Proof: RFC 8737, at port 443; RFC 8555 8.3, at port 80.
+const (
+	ProofTLS  = "tls-alpn-01"
+	ProofHTTP = "http-01"
+)
 
 // Tickets are what clients go on with a session by (RFC 8446 2.2, RFC 5077). All workers
 // share their keys. A ticket opens for two to three times Rotate.

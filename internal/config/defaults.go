@@ -91,7 +91,9 @@ func (t *ListenerTLS) setDefaults() {
 	t.ClientAuth.Mode = ClientAuthOff
 }
 
-func (a *ACME) setDefaults() { a.Directory = "https://acme-v02.api.letsencrypt.org/directory" }
+func (a *ACME) setDefaults() {
+	a.Directory, a.Proof = "https://acme-v02.api.letsencrypt.org/directory", ProofTLS
+}
 
 func (c *Certificate) setDefaults() { c.OCSP = OCSPAuto }
 

@@ -49,7 +49,7 @@ func TestLoadFull(t *testing.T) {
 		{c.Farms[1].Timeouts, FarmTimeouts{seconds(1) / 4, seconds(120), seconds(5), seconds(4), 0, seconds(600)}},
 		{c.Farms[1].Admission, Admission{"40", 3, 400, seconds(1) / 5, 50, seconds(5),
 			[]string{"503", "5xx", "X-Overload", "X-Status: degraded"}, "header:Priority", "cookie:session", "header:X-Timeout", true}},
-		{c.TLS, TLS{Tickets{"tickets.txt", seconds(6 * 3600)}, &ACME{[]string{"a.example", "b.example"}, "/var/lib/acme", "me@a.example", "https://ca.example/dir", "root.pem"}}},
+		{c.TLS, TLS{Tickets{"tickets.txt", seconds(6 * 3600)}, &ACME{[]string{"a.example", "b.example"}, "/var/lib/acme", "me@a.example", "https://ca.example/dir", "root.pem", "http-01"}}},
 		{c.State, "/var/lib/sluice/limits.json"},
 		{c.Overload, Overload{seconds(1) / 4, 80, 0}},
 		{c.Farms[1].Host, "inner.example:81"},

@@ -41,6 +41,15 @@ func (k *checker) tickets() {
 // own, and one name after the other is asked for.
 const maxNames = 100
 
+// proof checks how an authority is shown that names are ours.
+func (k *checker) proof(a *ACME, at string) {
+	k.oneOf(at, a.Proof, []string{ProofTLS, ProofHTTP})
+	plain := func(l Listener) bool { return l.TLS == nil && l.TCP == nil && slices.Contains(l.Protocols, HTTP1) }
+	if a.Proof == ProofHTTP && !slices.ContainsFunc(k.Listeners, plain) {
+		k.add(at, a.Proof, problem{"the authority asks by HTTP without TLS, and no listener speaks that", `write listeners: [{address: ":80", redirect: https}, …], or ` + ProofTLS})
+	}
+}
+
 // acme checks which certificates are asked for.
 func (k *checker) acme(a *ACME, at string) {
 	if len(a.Names) == 0 || len(a.Names) > maxNames {
@@ -71,6 +80,7 @@ func (k *checker) acme(a *ACME, at string) {
 	if a.Email != "" && (strings.Count(a.Email, "@") != 1 || strings.ContainsAny(a.Email, " ,;:<>")) {
 		k.add(at+".email", a.Email, problem{"not one address of mail", "write admin@example.com"})
 	}
+	k.proof(a, at+".proof")
 	if !slices.ContainsFunc(k.Listeners, func(l Listener) bool { return l.TLS != nil }) {
 		k.add(at, "", problem{"no listener has TLS: nobody would answer the authority, or use the certificates", `write listeners: [{address: ":443", tls: {}}]`})
 	}

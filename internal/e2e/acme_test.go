@@ -22,14 +22,16 @@ import (
 // pebble is the test server of Let's Encrypt: a real authority that nobody trusts.
 type pebble struct {
 	t         testing.TB
+	process   *testkit.Process
 	directory string // URL
 	ca        string // file: who signed the directory's own certificate
 	root      string // URL of the certificate that signs all others
 	client    http.Client
 }
 
-// startPebble starts one that looks for names at a port of this machine.
-func startPebble(t testing.TB, port string) *pebble {
+// startPebble starts one that looks for names at a port of this machine, by TLS or by
+// HTTP, and gives certificates for so long, in seconds.
+func startPebble(t testing.TB, tlsPort, httpPort string, life int) *pebble {
 	t.Helper()
 	dir := shortDir(t)
 	a := testkit.NewAuthority(t, "of the directory")
@@ -38,16 +40,16 @@ func startPebble(t testing.TB, port string) *pebble {
 	settings, err := json.Marshal(map[string]any{"pebble": map[string]any{
 		"listenAddress": api, "managementListenAddress": management,
 		"certificate": testkit.WriteFile(t, dir, "own.crt", own.Chain), "privateKey": testkit.WriteFile(t, dir, "own.key", own.Key),
-		"httpPort": 1, "tlsPort": json.Number(port),
+		"httpPort": json.Number(httpPort), "tlsPort": json.Number(tlsPort), "certificateValidityPeriod": life,
 	}})
 	if err != nil {
 		t.Fatal(err)
 	}
-	testkit.Start(t, testkit.Command{
-		Path: "pebble", Dir: dir, Env: []string{"PEBBLE_VA_NOSLEEP=1"},
+	process := testkit.Start(t, testkit.Command{
+		Path: "pebble", Dir: dir, Env: []string{"PEBBLE_VA_NOSLEEP=1", "PEBBLE_WFE_NONCEREJECT=0"},
 		Args: []string{"-config", testkit.WriteFile(t, dir, "pebble.json", settings), "-dnsserver", everyName(t)},
 	})
-	p := &pebble{t: t, directory: "https://" + api + "/dir", ca: testkit.WriteFile(t, dir, "ca.pem", a.PEM()), root: "https://" + management + "/roots/0"}
+	p := &pebble{t: t, process: process, directory: "https://" + api + "/dir", ca: testkit.WriteFile(t, dir, "ca.pem", a.PEM()), root: "https://" + management + "/roots/0"}
 	p.client.Transport = &http.Transport{TLSClientConfig: &tls.Config{RootCAs: a.Pool()}, DisableKeepAlives: true}
 	testkit.Eventually(t, "pebble listens", func() bool { return listens(management) && listens(api) })
 	return p
@@ -68,6 +70,12 @@ func (p *pebble) trust() *x509.CertPool {
 	}
 	return pool
 }
+
+// What a pebble is told that does without.
+const (
+	unused = "1"   // port
+	aDay   = 86400 // seconds
+)
 
 // everyName is the address of a name server to which every host is this machine.
 func everyName(t testing.TB) string {
@@ -119,7 +127,7 @@ func TestACME(t *testing.T) {
 	n := startNginx(t)
 	n.store(t, "page", []byte("hello"))
 	port := testkit.FreePort(t)
-	p := startPebble(t, port)
+	p := startPebble(t, port, unused, aDay)
 	cache := filepath.Join(shortDir(t), "acme")
 	sections := []string{
 		farm(n.url), "workers: {per: 2}",
@@ -169,5 +177,89 @@ func TestACME(t *testing.T) {
 			t.Errorf("%s: another certificate after a new start", name)
 		}
 		c.Close()
+	}
+}
+
+// A certificate that two thirds of its life are over of is asked for anew, and the new one
+// comes into use without a request lost; when the authority is gone the last one stays,
+// and log, metrics and status say what is wrong.
+func TestACMERenewal(t *testing.T) {
+	t.Parallel()
+	n := startNginx(t)
+	n.store(t, "page", []byte("hello"))
+	port := testkit.FreePort(t)
+	p := startPebble(t, port, unused, 6)
+	s := start(t,
+		farm(n.url),
+		fmt.Sprintf("listeners: [{name: tls, address: \"127.0.0.1:%s\", tls: {}}]", port),
+		fmt.Sprintf("tls: {acme: {names: [one.example], cache: %q, directory: %q, ca: %q}}", filepath.Join(shortDir(t), "acme"), p.directory, p.ca),
+	)
+	visit := func() (serial string, err error) {
+		c, err := tls.Dial("tcp", "127.0.0.1:"+port, &tls.Config{ServerName: "one.example", InsecureSkipVerify: true})
+		if err != nil {
+			return "", err
+		}
+		defer c.Close()
+		fmt.Fprint(c, "GET /page HTTP/1.1\r\nHost: one.example\r\nConnection: close\r\n\r\n")
+		answer, err := io.ReadAll(c)
+		if err == nil && !strings.HasSuffix(string(answer), "hello") {
+			err = fmt.Errorf("answered %q", answer)
+		}
+		return c.ConnectionState().PeerCertificates[0].SerialNumber.String(), err
+	}
+	var first, last string
+	testkit.Eventually(t, "there is a certificate", func() (there bool) {
+		var err error
+		first, err = visit()
+		return err == nil
+	})
+	testkit.Eventually(t, "it is renewed", func() bool {
+		serial, err := visit()
+		if err != nil {
+			t.Fatal(err)
+		}
+		last = serial
+		return serial != first
+	})
+	p.process.Signal(syscall.SIGKILL)
+	s.Stderr.Await(t, "no certificate was issued")
+	if serial, err := visit(); err != nil || serial != last {
+		t.Errorf("the certificate in use is %s, want %s: %v", serial, last, err)
+	}
+	testkit.Eventually(t, "the failure is counted", func() bool { return s.metrics()["sluice_certificate_orders_total{outcome=\"failed\"}"] == 1 })
+	if m := s.metrics(); m["sluice_certificate_orders_total{outcome=\"issued\"}"] < 2 {
+		t.Errorf("issued %v times", m["sluice_certificate_orders_total{outcome=\"issued\"}"])
+	}
+	r := s.command("status")
+	for _, want := range []string{"one.example.pem", "one.example: no certificate was issued, 1 time"} {
+		if !strings.Contains(r.Stdout, want) {
+			t.Errorf("status does not say %q:\n%s", want, r.Stdout)
+		}
+	}
+}
+
+// An authority that looks for names by HTTP is answered by every worker, before the
+// redirect to https; nobody else finds anything there.
+func TestACMEByHTTP(t *testing.T) {
+	t.Parallel()
+	port := testkit.FreePort(t)
+	p := startPebble(t, unused, port, aDay)
+	s := start(t,
+		farm("http://127.0.0.1:9"), "workers: {per: 2}",
+		fmt.Sprintf("listeners: [{name: web, address: \"127.0.0.1:%s\", redirect: https}, {name: tls, address: \"127.0.0.1:0\", tls: {}}]", port),
+		fmt.Sprintf("tls: {acme: {names: [one.example, two.example], cache: %q, directory: %q, ca: %q, proof: http-01}}", filepath.Join(shortDir(t), "acme"), p.directory, p.ca),
+	)
+	for _, name := range []string{"one.example", "two.example"} {
+		testkit.Eventually(t, name+" has a certificate", func() bool {
+			c, err := tls.Dial("tcp", s.address("tls"), &tls.Config{ServerName: name, RootCAs: p.trust()})
+			if err != nil {
+				return false
+			}
+			return c.Close() == nil
+		})
+	}
+	answer := curl(t, "--output", os.DevNull, "--write-out", "%{http_code}", "http://127.0.0.1:"+port+"/.well-known/acme-challenge/x")
+	if answer != "308" {
+		t.Errorf("a proof that nobody asked for is answered by %s", answer)
 	}
 }

@@ -167,6 +167,8 @@ func (x *exchange) accept() bool {
 	x.call = readCall(r)
 	x.web.begin(r)
 	switch {
+	case len(x.p.proofs) > 0 && !x.s.secure() && x.prove():
+		return false
 	case x.s.listener.Redirect != "" && !x.s.secure():
 		x.redirect()
 		return false

@@ -206,6 +206,19 @@ func (x *exchange) redirect() {
 	x.location = ""
 }
 
+// prove answers an authority, if the request is one of its.
+func (x *exchange) prove() bool {
+	answer, asked := x.p.proofs[string(x.req.Target)]
+	if !asked {
+		return false
+	}
+	if x.bodyLeft() {
+		x.close, x.linger = true, true
+	}
+	x.sendOwn(200, "application/octet-stream", []byte(answer))
+	return true
+}
+
 // hostOf is an authority without its port.
 func hostOf(authority []byte) string {
 	host := string(authority)

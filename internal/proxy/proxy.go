@@ -38,9 +38,10 @@ type Proxy struct {
 	date      date
 	sessions  session // head of the ring of all sessions
 	draining  bool
-	entry     accesslog.Entry // under construction
-	wallBase  int64           // Unix ns at executor time 0
-	wallUntil int64           // when wallBase is read again
+	proofs    map[string]string // what authorities are answered, by path
+	entry     accesslog.Entry   // under construction
+	wallBase  int64             // Unix ns at executor time 0
+	wallUntil int64             // when wallBase is read again
 }
 
 // New makes the traffic of a loop. Nothing is served before Apply.
@@ -63,6 +64,10 @@ func (p *Proxy) Apply(s *Snapshot) {
 	p.buffers.fit(max(s.limits.Head, s.answer.Head))
 	p.multi, p.clients = p.newHTTP2(s), map[time.Duration]*http2.Client{}
 }
+
+// Prove has an authority that asks for one of these paths without TLS answered: so it
+// sees that a name is ours (RFC 8555 8.3). The map is not changed.
+func (p *Proxy) Prove(answers map[string]string) { p.proofs = answers }
 
 // wall is the Unix time, in ns, of executor time at. The base is read anew each
 // time the clock may have been set.

@@ -75,11 +75,13 @@ type Certificate struct {
 	Staple []byte `json:"staple"` // its authority's word that it is good (OCSP, RFC 6960), DER; nil: none
 }
 
-// Challenge is the certificate that proves to an authority that a name is ours, and that
-// is for nobody else (RFC 8737).
+// Challenge is what proves to an authority that a name is ours, and is for nobody else: a
+// certificate (RFC 8737), or else an answer by HTTP (RFC 8555 8.3).
 type Challenge struct {
 	Name string `json:"name"`
 	Certificate
+	Path   string `json:"path"` // where the authority asks; empty: it looks for the certificate
+	Answer string `json:"answer"`
 }
 
 // ListenerKeys are those of one listener; empty without TLS.

@@ -32,6 +32,7 @@ type keys struct {
 
 	renewed uint64 // times that files which had changed were taken
 	refused uint64 // and were not, since something was wrong with them
+	orders  authority.Orders
 }
 
 // reread: files of certificates had changed, and were read again.
@@ -47,11 +48,14 @@ const stapleLook = 10 * time.Second
 // stapled: authorities have said something new.
 type stapled struct{ staples authority.Staples }
 
-// challenged: an authority wants to see a certificate for a name, or has seen it.
+// ordered: certificates were asked for.
+type ordered struct{ orders authority.Orders }
+
+// challenged: an authority wants to see that a name is ours, or has seen it.
 type challenged struct {
 	name  string
-	shown *spec.Certificate // nil: it has
-	done  chan<- error      // told when every worker shows it; has room for one
+	shown *spec.Challenge // nil: it has
+	done  chan<- error    // told when every worker shows it; has room for one
 }
 
 // proof is a challenge that waits for the workers.
@@ -114,16 +118,17 @@ func (s *Supervisor) askAuthorities(ctx context.Context) {
 func (s *Supervisor) askForCertificates(ctx context.Context) {
 	issuer := authority.Issuer{Show: s.show, Hide: func(name string) { s.deliver(challenged{name: name}) }}
 	for now := range ticks(ctx, keysLook) {
-		if shown := s.shown.Load(); shown.ready && shown.current.config.TLS.ACME != nil {
-			issuer.Look(ctx, now, shown.current.config.TLS.ACME, shown.current.ring.Certs)
+		shown := s.shown.Load()
+		if shown.ready && shown.current.config.TLS.ACME != nil && issuer.Look(ctx, now, shown.current.config.TLS.ACME, shown.current.ring.Certs) {
+			s.deliver(ordered{issuer.Orders()})
 		}
 	}
 }
 
-// show has every worker show a certificate to an authority, and returns when all do.
-func (s *Supervisor) show(ctx context.Context, name string, shown spec.Certificate) error {
+// show has every worker show an authority what it wants to see, and returns when all do.
+func (s *Supervisor) show(ctx context.Context, shown spec.Challenge) error {
 	done := make(chan error, 1)
-	s.deliver(challenged{name, &shown, done})
+	s.deliver(challenged{shown.Name, &shown, done})
 	select {
 	case err := <-done:
 		return err
@@ -136,7 +141,7 @@ func (s *Supervisor) show(ctx context.Context, name string, shown spec.Certifica
 func (s *Supervisor) challenge(c challenged) {
 	s.keys.challenges = slices.DeleteFunc(slices.Clone(s.keys.challenges), func(old spec.Challenge) bool { return old.Name == c.name })
 	if c.shown != nil {
-		s.keys.challenges = append(s.keys.challenges, spec.Challenge{Name: c.name, Certificate: *c.shown})
+		s.keys.challenges = append(s.keys.challenges, *c.shown)
 		s.keys.proofs = append(s.keys.proofs, proof{done: c.done})
 	}
 	s.refresh()

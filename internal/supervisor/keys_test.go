@@ -306,7 +306,9 @@ func TestProofsAreShown(t *testing.T) {
 		shown := make(chan error, 1)
 		ctx, cancel := context.WithTimeout(context.Background(), time.Hour)
 		defer cancel()
-		go func() { shown <- st.s.show(ctx, "a.example", spec.Certificate{Chain: "proof"}) }()
+		go func() {
+			shown <- st.s.show(ctx, spec.Challenge{Name: "a.example", Certificate: spec.Certificate{Chain: "proof"}})
+		}()
 		st.after(time.Minute)
 		select {
 		case err := <-shown:
@@ -331,12 +333,12 @@ func TestProofsAreShown(t *testing.T) {
 			st.Error("it is shown on")
 		}
 		// At once, where all answer.
-		if err := st.s.show(ctx, "b.example", spec.Certificate{}); err != nil {
+		if err := st.s.show(ctx, spec.Challenge{Name: "b.example"}); err != nil {
 			st.Error(err)
 		}
 		over, end := context.WithCancel(ctx)
 		end()
-		if err := st.s.show(over, "c.example", spec.Certificate{}); err != nil && !errors.Is(err, context.Canceled) {
+		if err := st.s.show(over, spec.Challenge{Name: "c.example"}); err != nil && !errors.Is(err, context.Canceled) {
 			st.Error(err)
 		}
 		st.forget()
@@ -363,7 +365,7 @@ func TestProofDuringReload(t *testing.T) {
 		st.after(time.Second)
 		ctx, cancel := context.WithTimeout(context.Background(), time.Hour)
 		defer cancel()
-		go func() { shown <- st.s.show(ctx, "a.example", spec.Certificate{}) }()
+		go func() { shown <- st.s.show(ctx, spec.Challenge{Name: "a.example"}) }()
 		st.after(time.Second)
 		m := st.s.members[0]
 		st.s.deliver(heard{m, m.process, &spec.Message{Kind: spec.KindReady, Generation: 2}})

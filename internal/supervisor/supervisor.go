@@ -270,6 +270,8 @@ func (s *Supervisor) handle(e event) {
 	case stapled:
 		s.keys.staples = e.staples
 		s.refresh()
+	case ordered:
+		s.keys.orders = e.orders
 	case challenged:
 		s.challenge(e)
 	case cancelled:

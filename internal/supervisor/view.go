@@ -1,12 +1,15 @@
 package supervisor
 
 import (
+	"slices"
 	"time"
 
 	"sluice/internal/admin"
 	"sluice/internal/config"
 	"sluice/internal/segment"
 	"sluice/internal/spec"
+	"sluice/internal/tlsterm/authority"
+	"sluice/internal/tlsterm/keyring"
 )
 
 var _ admin.View = (*Supervisor)(nil)
@@ -17,14 +20,15 @@ type snapshot struct {
 	ready   bool
 	workers []admin.WorkerView
 
-	taken, refused uint64 // see keys
+	taken, refused uint64           // see keys
+	orders         authority.Orders // likewise
 }
 
 // publish shows the state as it is now. The event loop calls it when it has
 // handled an event.
 func (s *Supervisor) publish() {
 	view := &snapshot{current: s.current, ready: s.phase == serving, workers: make([]admin.WorkerView, len(s.members))}
-	view.taken, view.refused = s.keys.renewed, s.keys.refused
+	view.taken, view.refused, view.orders = s.keys.renewed, s.keys.refused, s.keys.orders
 	for i, m := range s.members {
 		view.workers[i] = m.view()
 		view.ready = view.ready && m.state == segment.Serving
@@ -70,7 +74,7 @@ func (s *Supervisor) Segment() *segment.Segment { return s.shared }
 // Certificates are those of the configuration in force, each file once.
 func (s *Supervisor) Certificates() admin.CertificatesView {
 	shown := s.shown.Load()
-	view := admin.CertificatesView{Taken: shown.taken, Refused: shown.refused}
+	view := admin.CertificatesView{Taken: shown.taken, Refused: shown.refused, Issued: shown.orders.Issued, Failed: shown.orders.Failed}
 	known := map[string]bool{}
 	for _, c := range shown.current.ring.Certs {
 		if known[c.File] {
@@ -79,7 +83,24 @@ func (s *Supervisor) Certificates() admin.CertificatesView {
 		known[c.File] = true
 		view.All = append(view.All, admin.CertificateView{
 			File: c.File, Names: c.Names(), Issuer: c.Leaf.Issuer.String(), Expires: c.Leaf.NotAfter,
+			Asked: c.Asked != "", Soon: c.EndsSoon(time.Now()),
 		})
 	}
+	if a := shown.current.config.TLS.ACME; a != nil {
+		for _, name := range a.Names {
+			view.Asked = append(view.Asked, nameView(name, shown))
+		}
+	}
 	return view
+}
+
+// nameView is what came of a name that certificates are asked for.
+func nameView(name string, shown *snapshot) admin.NameView {
+	v := admin.NameView{Name: name, Held: slices.ContainsFunc(shown.current.ring.Certs, func(c keyring.Cert) bool { return c.Asked == name })}
+	for _, o := range shown.orders.All {
+		if o.Name == name {
+			v.Failed, v.Error, v.Next = o.Failed, o.Error, o.Next
+		}
+	}
+	return v
 }

@@ -144,16 +144,19 @@ const Proof = "acme-tls/1"
 // prove has an authority shown what it wants to see. A client that offers the protocol of
 // that and no other is one.
 func (t *Terminator) prove(challenges []spec.Challenge) error {
-	if len(challenges) == 0 {
-		return nil
-	}
 	proofs := map[string]*tls.Certificate{}
 	for _, c := range challenges {
+		if c.Path != "" {
+			continue
+		}
 		pair, err := tls.X509KeyPair([]byte(c.Chain), []byte(c.Key))
 		if err != nil {
 			return fmt.Errorf("challenge for %s: %w", c.Name, err)
 		}
 		proofs[c.Name] = &pair
+	}
+	if len(proofs) == 0 {
+		return nil
 	}
 	proof := &tls.Config{
 		NextProtos: []string{Proof},

@@ -125,6 +125,7 @@ func (l *lane) apply(s *spec.Spec, snapshot *proxy.Snapshot, gone []*upstream.St
 		l.tcp.LogTo(w)
 	}
 	l.proxy.Apply(snapshot)
+	l.proxy.Prove(proofsOf(s.Keys))
 	l.tcp.Renew()
 	for _, state := range gone {
 		l.pool.Retire(state)
@@ -151,8 +152,23 @@ func (l *lane) apply(s *spec.Spec, snapshot *proxy.Snapshot, gone []*upstream.St
 	l.applyQUIC(s, entrances)
 }
 
+// proofsOf are the answers to authorities that ask by HTTP, by path.
+func proofsOf(keys *spec.Keys) map[string]string {
+	proofs := map[string]string{}
+	if keys == nil {
+		return proofs
+	}
+	for _, c := range keys.Challenges {
+		if c.Path != "" {
+			proofs[c.Path] = c.Answer
+		}
+	}
+	return proofs
+}
+
 // renew gives the listeners of s, which is in effect, other certificates.
-func (l *lane) renew(s *spec.Spec, terminators []*tlsterm.Terminator) {
+func (l *lane) renew(s *spec.Spec, keys *spec.Keys, terminators []*tlsterm.Terminator) {
+	l.proxy.Prove(proofsOf(keys))
 	for i, ln := range s.Listeners {
 		if on := l.listeners[ln.Sockets[l.index]]; on != nil {
 			on.as = on.as.renewed(terminators[i])

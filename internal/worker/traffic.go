@@ -108,7 +108,7 @@ func (t *traffic) Renew(keys *spec.Keys) error {
 		return err
 	}
 	t.servers.Renew(t.current.Config, servers)
-	t.each(func(l *lane) { l.renew(t.current, terminators) })
+	t.each(func(l *lane) { l.renew(t.current, keys, terminators) })
 	return nil
 }
 

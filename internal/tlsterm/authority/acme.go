@@ -14,6 +14,7 @@ import (
 	"fmt"
 	"io/fs"
 	"log/slog"
+	"maps"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -29,37 +30,69 @@ import (
 
 const (
 	orderLimit = 3 * time.Minute // for one certificate, from the question to the file
-	proofType  = "tls-alpn-01"   // RFC 8737
 
 	// An authority takes some five failures an hour for a name (Let's Encrypt); so the
 	// second try comes after five minutes, and each later one after twice as long.
 	firstRetry = 5 * time.Minute
 	lastRetry  = 12 * time.Hour
+
+	settling = 5 * time.Second // from the file to certs: it is read at the second look that finds it the same
 )
 
 // Issuer asks for the certificates of tls.acme, and again when two thirds of a
 // certificate's life are over. It writes them into the cache. One goroutine owns it.
 type Issuer struct {
-	// Show has everybody who comes to prove a name shown a certificate, and returns when
+	// Show has everybody who comes to prove a name shown what proves it, and returns when
 	// that is so; Hide ends it.
-	Show func(ctx context.Context, name string, shown spec.Certificate) error
+	Show func(ctx context.Context, shown spec.Challenge) error
 	Hide func(name string)
 
-	of    *config.ACME // that tries belong to
-	tries map[string]*try
+	of             *config.ACME // that tries belong to
+	tries          map[string]*try
+	issued, failed uint64
 }
 
 // try is what came of asking for one name.
 type try struct {
 	failed int       // in a row
 	next   time.Time // not before
+	err    error     // of the last; nil: it did not fail
+}
+
+// Orders are what came of asking. Immutable.
+type Orders struct {
+	All            []Order // of names that were asked for, by name
+	Issued, Failed uint64  // times, since the start
+}
+
+// Order is what came of asking for one name.
+type Order struct {
+	Name   string
+	Failed int       // times in a row
+	Error  string    // of the last; empty: it did not fail
+	Next   time.Time // the next time, not before
+}
+
+// Orders are what came of asking until now.
+func (i *Issuer) Orders() Orders {
+	o := Orders{Issued: i.issued, Failed: i.failed}
+	for _, name := range slices.Sorted(maps.Keys(i.tries)) {
+		t := i.tries[name]
+		one := Order{Name: name, Failed: t.failed, Next: t.next}
+		if t.err != nil {
+			one.Error = t.err.Error()
+		}
+		o.All = append(o.All, one)
+	}
+	return o
 }
 
 // Look asks for what is missing among certs, or is to be renewed, one after the other. It
-// takes orderLimit for each at most, and ends with ctx.
-func (i *Issuer) Look(ctx context.Context, now time.Time, a *config.ACME, certs []keyring.Cert) {
+// takes orderLimit for each at most, and ends with ctx. asked says whether there was
+// anything to ask for.
+func (i *Issuer) Look(ctx context.Context, now time.Time, a *config.ACME, certs []keyring.Cert) (asked bool) {
 	if i.of == nil || !same(i.of, a) {
-		i.of, i.tries = a, map[string]*try{} // what was wrong may be mended
+		i.of, i.tries, asked = a, map[string]*try{}, true // what was wrong may be mended
 	}
 	for _, name := range a.Names {
 		t := i.tries[name]
@@ -70,9 +103,11 @@ func (i *Issuer) Look(ctx context.Context, now time.Time, a *config.ACME, certs 
 		if ctx.Err() != nil || now.Before(t.next) || !due(now, name, certs) {
 			continue
 		}
-		err := i.obtain(ctx, a, name)
-		if err == nil {
-			t.failed, t.next = 0, now.Add(firstRetry) // by then it is in certs
+		asked = true
+		life, err := i.obtain(ctx, a, name)
+		if t.err = err; err == nil {
+			i.issued++
+			t.failed, t.next = 0, now.Add(max(settling, min(firstRetry, life/3))) // by then it is in certs
 			slog.Info("a certificate was issued", "name", name, "directory", a.Directory)
 			continue
 		}
@@ -80,14 +115,16 @@ func (i *Issuer) Look(ctx context.Context, now time.Time, a *config.ACME, certs 
 		if wait, limited := acme.RateLimit(err); limited {
 			pause = max(pause, wait)
 		}
+		i.failed++
 		t.failed++
 		t.next = now.Add(pause)
 		slog.Error("no certificate was issued", "name", name, "directory", a.Directory, "again_in", pause, "error", err)
 	}
+	return asked
 }
 
 func same(a, b *config.ACME) bool {
-	return a.Directory == b.Directory && a.Cache == b.Cache && a.Email == b.Email && a.CA == b.CA && slices.Equal(a.Names, b.Names)
+	return a.Directory == b.Directory && a.Cache == b.Cache && a.Email == b.Email && a.CA == b.CA && a.Proof == b.Proof && slices.Equal(a.Names, b.Names)
 }
 
 // due says whether a certificate for a name should be asked for now.
@@ -101,36 +138,37 @@ func due(now time.Time, name string, certs []keyring.Cert) bool {
 	return true
 }
 
-// obtain asks for one certificate and writes it into the cache:
+// obtain asks for one certificate and writes it into the cache; it tells how long it is
+// good:
 //
 //  1. who we are: a key of ours, kept in the cache
 //  2. an order for the name
 //  3. the proof that it is ours
 //  4. the certificate for a new key
-func (i *Issuer) obtain(ctx context.Context, a *config.ACME, name string) error {
+func (i *Issuer) obtain(ctx context.Context, a *config.ACME, name string) (life time.Duration, err error) {
 	ctx, cancel := context.WithTimeout(ctx, orderLimit)
 	defer cancel()
 	client, err := register(ctx, a)
 	if err != nil {
-		return err
+		return 0, err
 	}
 	order, err := client.AuthorizeOrder(ctx, acme.DomainIDs(name))
 	if err != nil {
-		return fmt.Errorf("order: %w", err)
+		return 0, fmt.Errorf("order: %w", err)
 	}
 	for _, url := range order.AuthzURLs {
-		if err := i.proveName(ctx, client, url, name); err != nil {
-			return fmt.Errorf("proof: %w", err)
+		if err := i.proveName(ctx, client, url, name, a.Proof); err != nil {
+			return 0, fmt.Errorf("proof: %w", err)
 		}
 	}
 	if order, err = client.WaitOrder(ctx, order.URI); err != nil {
-		return fmt.Errorf("order: %w", err)
+		return 0, fmt.Errorf("order: %w", err)
 	}
-	content, err := collect(ctx, client, order, name)
+	content, life, err := collect(ctx, client, order, name)
 	if err != nil {
-		return fmt.Errorf("certificate: %w", err)
+		return 0, fmt.Errorf("certificate: %w", err)
 	}
-	return writeFile(keyring.CacheFile(a, name), content)
+	return life, writeFile(keyring.CacheFile(a, name), content)
 }
 
 // register makes us known to the authority.
@@ -172,26 +210,22 @@ func httpClient(ca string) (*http.Client, error) {
 }
 
 // proveName has the authority look for a name, unless it is sure of it already.
-func (i *Issuer) proveName(ctx context.Context, client *acme.Client, url, name string) error {
+func (i *Issuer) proveName(ctx context.Context, client *acme.Client, url, name, proof string) error {
 	authorization, err := client.GetAuthorization(ctx, url)
 	if err != nil || authorization.Status == acme.StatusValid {
 		return err
 	}
-	at := slices.IndexFunc(authorization.Challenges, func(c *acme.Challenge) bool { return c.Type == proofType })
+	at := slices.IndexFunc(authorization.Challenges, func(c *acme.Challenge) bool { return c.Type == proof })
 	if at < 0 {
-		return fmt.Errorf("the authority does not look for names by %s", proofType)
+		return fmt.Errorf("the authority does not look for names by %s", proof)
 	}
 	challenge := authorization.Challenges[at]
-	pair, err := client.TLSALPN01ChallengeCert(challenge.Token, name)
-	if err != nil {
-		return err
-	}
-	shown, err := pack(pair.Certificate, pair.PrivateKey.(crypto.Signer))
+	shown, err := proofOf(client, challenge, name)
 	if err != nil {
 		return err
 	}
 	defer i.Hide(name)
-	if err := i.Show(ctx, name, shown); err != nil {
+	if err := i.Show(ctx, shown); err != nil {
 		return fmt.Errorf("workers do not show it: %w", err)
 	}
 	if _, err := client.Accept(ctx, challenge); err != nil {
@@ -201,29 +235,48 @@ func (i *Issuer) proveName(ctx context.Context, client *acme.Client, url, name s
 	return err
 }
 
-// collect has the certificate signed for a new key, and gives both as PEM.
-func collect(ctx context.Context, client *acme.Client, order *acme.Order, name string) ([]byte, error) {
+// proofOf is what the authority wants to see: an answer by HTTP (RFC 8555 8.3), or a
+// certificate (RFC 8737).
+func proofOf(client *acme.Client, challenge *acme.Challenge, name string) (shown spec.Challenge, err error) {
+	shown.Name = name
+	if challenge.Type == config.ProofHTTP {
+		shown.Path = client.HTTP01ChallengePath(challenge.Token)
+		shown.Answer, err = client.HTTP01ChallengeResponse(challenge.Token)
+		return shown, err
+	}
+	pair, err := client.TLSALPN01ChallengeCert(challenge.Token, name)
+	if err != nil {
+		return shown, err
+	}
+	shown.Certificate, err = pack(pair.Certificate, pair.PrivateKey.(crypto.Signer))
+	return shown, err
+}
+
+// collect has the certificate signed for a new key, and gives both as PEM, and how long
+// it is good.
+func collect(ctx context.Context, client *acme.Client, order *acme.Order, name string) (content []byte, life time.Duration, err error) {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
-		return nil, err
+		return nil, 0, err
 	}
 	request, err := x509.CreateCertificateRequest(rand.Reader, &x509.CertificateRequest{DNSNames: []string{name}}, key)
 	if err != nil {
-		return nil, err
+		return nil, 0, err
 	}
 	chain, _, err := client.CreateOrderCert(ctx, order.FinalizeURL, request, true)
 	if err != nil {
-		return nil, err
+		return nil, 0, err
 	}
 	packed, err := pack(chain, key)
 	if err != nil {
-		return nil, err
+		return nil, 0, err
 	}
 	pair, err := tls.X509KeyPair([]byte(packed.Chain), []byte(packed.Key))
-	if err == nil {
-		err = pair.Leaf.VerifyHostname(name)
+	if err != nil {
+		return nil, 0, err
 	}
-	return []byte(packed.Chain + packed.Key), err
+	life = pair.Leaf.NotAfter.Sub(pair.Leaf.NotBefore)
+	return []byte(packed.Chain + packed.Key), life, pair.Leaf.VerifyHostname(name)
 }
 
 // pack makes PEM.

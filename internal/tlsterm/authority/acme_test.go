@@ -62,7 +62,7 @@ func TestRetries(t *testing.T) {
 	dir := t.TempDir()
 	a := &config.ACME{Names: []string{"a.example"}, Cache: filepath.Join(dir, "cache"), Directory: server.URL, CA: testkit.WriteFile(t, dir, "ca.pem", pemOf(server))}
 	issuer := Issuer{
-		Show: func(context.Context, string, spec.Certificate) error { t.Error("nothing is to be shown"); return nil },
+		Show: func(context.Context, spec.Challenge) error { t.Error("nothing is to be shown"); return nil },
 		Hide: func(string) {},
 	}
 	start := time.Now()
@@ -80,6 +80,10 @@ func TestRetries(t *testing.T) {
 	look(15, 3)
 	look(34, 3)
 	look(35, 4)
+	if o := issuer.Orders(); o.Failed != 4 || o.Issued != 0 || len(o.All) != 1 || o.All[0].Name != "a.example" || o.All[0].Failed != 4 ||
+		!strings.Contains(o.All[0].Error, "403") || !o.All[0].Next.Equal(start.Add(75*time.Minute)) {
+		t.Errorf("told is %+v", o)
+	}
 	again := *a
 	again.Email = "me@a.example"
 	a = &again

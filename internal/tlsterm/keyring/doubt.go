@@ -14,6 +14,17 @@ import (
 // renewal happens earlier: with a third of the life left, 30 of 90 days.
 const soon = 14 * 24 * time.Hour
 
+// EndsSoon tells that a certificate's life is over within two weeks. One that is asked for
+// by ACME is asked for anew when a third of its life is left, which may be shorter: so of
+// that a quarter counts.
+func (c Cert) EndsSoon(now time.Time) bool {
+	within := soon
+	if c.Asked != "" {
+		within = min(within, c.Leaf.NotAfter.Sub(c.Leaf.NotBefore)/4)
+	}
+	return c.Leaf.NotAfter.Sub(now) < within
+}
+
 // Doubts are what is wrong with certificates at a moment, or soon will be, though they can
 // be served.
 func (r *Ring) Doubts(now time.Time) []Doubt {
@@ -35,7 +46,7 @@ func (r *Ring) Doubts(now time.Time) []Doubt {
 		case c.Ask && c.Issuer == nil:
 			doubt.Rule = "its authority cannot be asked whether it is good, since the file does not hold the authority's certificate"
 			doubt.Cure = "add that after the first, or write ocsp: off"
-		case left < soon:
+		case c.EndsSoon(now):
 			doubt.Rule = "expires soon, on " + day(c.Leaf.NotAfter)
 		case !c.toServers() && len(c.Leaf.DNSNames)+len(c.Leaf.IPAddresses) == 0:
 			doubt.Rule = "names no host (subject alternative names, RFC 9525 2): clients take it for none"

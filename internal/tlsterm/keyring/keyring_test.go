@@ -274,3 +274,28 @@ tls: {acme: {names: [one.example, two.example, three.example], cache: $}}`)
 		t.Errorf("%v", err)
 	}
 }
+
+// When a certificate counts as one that ends soon.
+func TestEndsSoon(t *testing.T) {
+	root := testkit.NewAuthority(t, "root")
+	now, day := time.Now(), 24*time.Hour
+	for name, test := range map[string]struct {
+		asked    string
+		from, to time.Duration // from now, in days
+		want     bool
+	}{
+		"a file, three weeks":      {"", -70, 21, false},
+		"a file, 15 days":          {"", -70, 15, false},
+		"a file, 13 days":          {"", -70, 13, true},
+		"a file of six days":       {"", -1, 5, true},
+		"asked for, 13 of 90 days": {"a.test", -77, 13, true},
+		"asked for, 2 of 6 days":   {"a.test", -4, 2, false},
+		"asked for, 1 of 6 days":   {"a.test", -5, 1, true},
+		"over":                     {"a.test", -90, -1, true},
+	} {
+		leaf := root.Issue(testkit.Wish{Names: []string{"a.test"}, From: now.Add(test.from * day), To: now.Add(test.to * day)}).Leaf
+		if got := (Cert{Leaf: leaf, Asked: test.asked}).EndsSoon(now); got != test.want {
+			t.Errorf("%s: %v", name, got)
+		}
+	}
+}
