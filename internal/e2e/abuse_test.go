@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -87,6 +88,32 @@ var attacks = map[string]attack{
 	}},
 	"settings": {"settings_flood", calm, nothing, func(f *framer, n uint32) error {
 		return f.WriteSettings(http2.Setting{ID: http2.SettingInitialWindowSize, Val: n % 2 * 65535})
+	}},
+	"settings by the thousand": {"settings_flood", calm, opened, func(f *framer, n uint32) error {
+		return f.WriteSettings(slices.Repeat([]http2.Setting{{ID: http2.SettingInitialWindowSize, Val: n % 2 * 65535}}, 2700)...)
+	}},
+	"farewells": {"unknown_frames", calm, opened, func(f *framer, n uint32) error { return f.WriteGoAway(0, http2.ErrCodeNo, nil) }},
+	"some of all": {"settings_flood ping_flood window_update_flood priority_flood empty_frames unknown_frames", calm, opened, func(f *framer, n uint32) error {
+		f.WriteSettings()
+		f.WritePing(true, [8]byte{})
+		f.WriteWindowUpdate(0, 1)
+		f.WritePriority(1, http2.PriorityParam{Weight: byte(n)})
+		f.WriteData(1, false, nil)
+		return f.WriteRawFrame(0xee, 0, 0, nil)
+	}},
+	"heads of padding": {"rapid_reset", calm, nothing, func(f *framer, n uint32) error {
+		head := lastHead(2*n + 1)
+		head.PadLength = 255
+		f.blow(head, ":method", "GET", ":scheme", "http", ":path", "/", ":authority", "a")
+		return f.WriteRSTStream(2*n+1, http2.ErrCodeCancel)
+	}},
+	"fields without a name": {"made_you_reset", calm, nothing, func(f *framer, n uint32) error {
+		return f.blow(lastHead(2*n+1), ":method", "GET", ":scheme", "http", ":path", "/", ":authority", "a", "", "", "", "", "", "")
+	}},
+	"crumbs of cookies": {"head_bomb", calm, nothing, func(f *framer, n uint32) error {
+		head := lastHead(2*n + 1)
+		head.BlockFragment = bytes.Repeat([]byte{0xbe}, 1000)
+		return f.blow(head, ":method", "GET", ":scheme", "http", ":path", "/", ":authority", "a", "cookie", "a=1")
 	}},
 	"acknowledgements": {"settings_flood", calm, nothing, func(f *framer, n uint32) error { return f.WriteSettingsAck() }},
 	"pings":            {"ping_flood unread_replies", calm, nothing, func(f *framer, n uint32) error { return f.WritePing(false, [8]byte{}) }},
@@ -320,5 +347,46 @@ func TestStalledStreams(t *testing.T) {
 		t.Errorf("%d streams of %d are counted as stalled", n, streams)
 	}
 	testkit.Eventually(t, "the server is free", func() bool { return s.status().Farms[0].Servers[0].In_flight == 0 })
+	grownBy(t, worker, before)
+}
+
+// Heads within the limits that few bytes stand for, of requests whose answers are not
+// taken, hold no more than the limits say (CVE-2026-49975).
+func TestHeldHeads(t *testing.T) {
+	t.Parallel()
+	const conns, streams, length = 5, 100, 1 << 20
+	b := testkit.Serve(t, testkit.Answering(testkit.Response("200 OK", fmt.Sprint("Content-Length: ", length))+strings.Repeat("a", length)))
+	s := start(t, farm(b.URL(), "admission: off"), oneWorker)
+	worker := s.workers()[0]
+	before := grown(t, worker)
+	for range conns {
+		f := dialHTTP2(t, s.web())
+		f.WriteSettings(http2.Setting{ID: http2.SettingInitialWindowSize, Val: 0})
+		f.WriteSettingsAck()
+		for i := range uint32(streams) {
+			head := lastHead(2*i + 1)
+			if head.BlockFragment = bytes.Repeat([]byte{0xbe}, 14); i > 0 {
+				head.BlockFragment = head.BlockFragment[:13]
+			}
+			f.blow(head, ":method", "GET", ":scheme", "http", ":path", "/", ":authority", "a", "x", strings.Repeat("a", 4000))
+		}
+		held, refused := 0, 0
+		for held+refused < streams {
+			switch frame := f.next().(type) {
+			case *http2.MetaHeadersFrame:
+				held++
+			case *http2.RSTStreamFrame:
+				if refused++; frame.ErrCode != http2.ErrCodeRefusedStream {
+					t.Errorf("stream %d is reset with %s", frame.StreamID, frame.ErrCode)
+				}
+			}
+		}
+		if held < 16 || held > 20 {
+			t.Errorf("%d heads of 56 KB are held", held)
+		}
+	}
+	if n := s.abuses("head_bomb"); n == 0 {
+		t.Error("no bomb of heads was counted")
+	}
 	grownBy(t, worker, before)
 }

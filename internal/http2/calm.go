@@ -65,6 +65,12 @@ const (
 	// within limits of up to 512 KiB fit so many of the least size.
 	mostContinued = 32
 
+	// mostHeads is how many heads of the largest size those of all requests that are
+	// open are as long as together: a reference of one byte makes thousands of them, and
+	// a window that stays closed has them held (CVE-2026-49975). A hundred requests may
+	// have 10 KiB each where limits.head is 64 KiB.
+	mostHeads = 16
+
 	// mostReplies bytes of answers to the peer's frames may wait to be taken by it:
 	// some thousand.
 	mostReplies = 16 << 10

@@ -119,6 +119,7 @@ var (
 // Faults of quantity.
 var (
 	errStreams = single(RefusedStream, "no more streams may be open than SETTINGS_MAX_CONCURRENT_STREAMS", "RFC 9113 5.1.2")
+	errHeads   = single(RefusedStream, "the heads of requests that are open must not be longer together than 16 times limits.head", "RFC 9113 10.5.1")
 	errCalm    = whole(EnhanceYourCalm, "the peer does too much that leads to nothing", "RFC 9113 10.5")
 	errBlock   = whole(EnhanceYourCalm, "a field section is far longer than limits.head", "RFC 9113 10.5.1")
 	errReplies = whole(EnhanceYourCalm, "the peer asks for answers and does not read them", "RFC 9113 10.5")

@@ -27,6 +27,7 @@ type Conn struct {
 	conn
 	owner Owner
 	live  int // streams that owners have not closed
+	heads int // bytes of their heads, and of those that still end, as RFC 9113 6.5.2 counts them
 }
 
 // Serve begins to serve a connection of which came has been read already.
@@ -143,6 +144,7 @@ func (c *Conn) section(h frameHead, block []byte) *Fault {
 	if f == nil && status == 0 {
 		c.add(&s.stream)
 		c.live++
+		c.heads += s.head.Size
 		if h.has(endStream) {
 			s.end()
 		}
@@ -178,6 +180,10 @@ func (c *Conn) accept(s *Stream, h frameHead, block []byte) (f *Fault, status in
 	if s.joined, f = request(s.head.Fields, end, c.cfg.ExtendedConnect, &s.request, s.joined); f != nil {
 		c.cfg.Count(Malformed)
 		return f, 0
+	}
+	if c.heads+s.head.Size > mostHeads*c.cfg.Head {
+		c.cfg.Count(HeadBombs)
+		return errHeads, 0
 	}
 	r := &s.request
 	if len(r.MethodName)+len(r.Target)+len("  HTTP/1.1") > c.cfg.Line {
@@ -267,7 +273,10 @@ func (s *Stream) Linger(time.Duration) { s.Close() }
 // Reset ends the stream so that nobody takes what came for the whole.
 func (s *Stream) Reset() { s.quit(InternalError) }
 
-func (s *Stream) giveBack() { s.c.pool.putStream(s) }
+func (s *Stream) giveBack() {
+	s.Conn().heads -= s.head.Size
+	s.c.pool.putStream(s)
+}
 
 func (s *Stream) lost() {}
 

@@ -249,6 +249,9 @@ func (x *exchange) send() bool {
 		n, err = x.conn.Write(x.encodeRequest())
 	}
 	stats.BytesOut.Add(uint64(n))
+	if cap(x.head) > smallBytes { // a long one is not held for as long as the answer takes
+		x.head = nil
+	}
 	if err != nil {
 		return x.fail(ofServer(err, SendingRequest))
 	}
