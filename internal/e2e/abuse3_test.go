@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/quic-go/quic-go"
-	"github.com/quic-go/quic-go/quicvarint"
 
 	"sluice/internal/testkit"
 )
@@ -137,37 +136,4 @@ func TestAbusesOfHTTP3(t *testing.T) {
 	}
 	grownBy(t, worker, before)
 	testkit.Eventually(t, "nothing of it is left", func() bool { return q.connections() == 0 })
-}
-
-// Who says that much will come, and sends nothing of it, has nothing reserved for it; each
-// of the requests ends in time.
-func TestSaidLengthsOfHTTP3(t *testing.T) {
-	t.Parallel()
-	const each, said = 100, 250 << 10
-	b := testkit.Serve(t, testkit.Answering(ok))
-	q := startHTTP3(t, "", farm(b.URL()), oneWorker, "timeouts: {header: 2s}")
-	if got := q.strand().send(head3(insteadOf(":method", "GET")...)); got != "200" {
-		t.Fatal(got)
-	}
-	worker := q.workers()[0]
-	before := grown(t, worker)
-	var resets sync.WaitGroup
-	for range 20 {
-		s := q.strand()
-		for range each {
-			r, err := s.OpenStreamSync(t.Context())
-			if err != nil {
-				t.Fatal(err)
-			}
-			r.Write(quicvarint.Append([]byte{headers3}, said))
-			resets.Go(func() {
-				r.SetReadDeadline(time.Now().Add(testkit.Patience))
-				if got := status3(r); got != "H3_REQUEST_INCOMPLETE" {
-					t.Errorf("the stream ends with %s", got)
-				}
-			})
-		}
-	}
-	resets.Wait()
-	grownBy(t, worker, before)
 }
