@@ -232,6 +232,15 @@ func (c *conn) suspend(rest []byte) bool {
 	return c.wire.Idle(c)
 }
 
+// rest has the connection idle from now on, if its last stream has gone: the peer, who has
+// all that it asked for, may never say anything again.
+func (c *conn) rest() {
+	if c.open == 0 && !c.over {
+		c.idleBy = c.exec.Now() + int64(c.cfg.Idle)
+		c.alarm()
+	}
+}
+
 // alarm sets the wire's deadline to the first of ours.
 func (c *conn) alarm() {
 	first := int64(0)

@@ -241,6 +241,7 @@ func (s *stream) leave() {
 	}
 	s.vacate()
 	c.side.left()
+	c.rest()
 	s.release()
 }
 
