@@ -23,14 +23,16 @@
 //	abuse_test.go     HTTP/2 that is meant to do harm
 //	interop_test.go   clients over GnuTLS, NSS, OpenSSL and Java
 //	browser_test.go   Chromium and Firefox with the page of testdata/browser.html
-//	mixed_test.go     clients of all protocols on one port
+//	mixed_*test.go    clients of all protocols on one port
 //	downgrade_test.go requests of HTTP/2 that would be others as HTTP/1.1
 //	websocket_*.go    WebSockets: their bytes, and how long they live
 //	crowd_test.go     thousands of slow clients
 //	chaos_test.go     everything at once, and what is left of it
+//	storm_*test.go    the same of all protocols on one port, while all changes that can
 //	admin_test.go     the admin interface and the commands
 //	guest_*_test.go   several workers, on a real kernel with NUMA nodes
 //
 // TestSlowCrowd brings as many clients as SLUICE_E2E_CROWD in the environment says;
 // 10000 is what Sluice must bear. The limit of open files must be above it.
+// TestStormOnOnePort begins from SLUICE_E2E_SEED, or from 1.
 package e2e

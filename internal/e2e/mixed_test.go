@@ -72,8 +72,8 @@ func TestMixedProtocols(t *testing.T) {
 		http1    string
 		http2    string
 	}{
-		{"tls", nil, "", "200", "200"}, // RFC 9113 3.3 has prior knowledge without TLS only; nothing is lost by it here
-		{"tls", []string{"http/1.1"}, "http/1.1", "200", "200"},
+		{"tls", nil, "", "200", "no HTTP/2"}, // prior knowledge is for those without TLS (RFC 9113 3.3)
+		{"tls", []string{"http/1.1"}, "http/1.1", "200", "no HTTP/2"},
 		{"tls", []string{"h2"}, "h2", "no answer", "200"},
 		{"tls", []string{"h2", "http/1.1"}, "h2", "no answer", "200"},
 		{"tls", []string{"http/1.1", "h2"}, "h2", "no answer", "200"}, // we choose

@@ -28,7 +28,8 @@ func switching(p *testkit.Peer) {
 // socket is a client's end of a WebSocket of HTTP/1.1.
 type socket struct {
 	net.Conn
-	in *bufio.Reader
+	in   *bufio.Reader
+	head string // of the answer
 }
 
 // openSocket asks for one on a connection.
@@ -37,7 +38,7 @@ func openSocket(t *testing.T, conn net.Conn) *socket {
 	t.Cleanup(func() { conn.Close() })
 	conn.SetDeadline(time.Now().Add(testkit.Patience))
 	io.WriteString(conn, testkit.Request("GET", "/chat", "Connection: Upgrade", "Upgrade: websocket", "Sec-WebSocket-Version: 13", "Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ=="))
-	s := &socket{conn, bufio.NewReader(conn)}
+	s := &socket{Conn: conn, in: bufio.NewReader(conn)}
 	var head strings.Builder
 	for !strings.HasSuffix(head.String(), "\r\n\r\n") {
 		b, err := s.in.ReadByte()
@@ -49,6 +50,7 @@ func openSocket(t *testing.T, conn net.Conn) *socket {
 	if !strings.HasPrefix(head.String(), "HTTP/1.1 101 ") || !strings.Contains(head.String(), "s3pPLMBiTxaQ9kYGzzhZRbK+xOo=") {
 		t.Fatalf("the upgrade is answered by %q", head.String())
 	}
+	s.head = head.String()
 	return s
 }
 
@@ -123,6 +125,7 @@ type stream struct {
 	room   *sync.Cond // guarded by mu: told of windows
 	window [2]int     // of the connection and of the stream; guarded by mu
 	came   []byte     // not read yet
+	head   *http2.MetaHeadersFrame
 }
 
 // streamSocket asks for one on a connection.
@@ -146,12 +149,13 @@ func (s *stream) settled() string {
 		}
 		s.note(frame)
 		if head, is := frame.(*http2.MetaHeadersFrame); is {
+			s.head = head
 			return head.PseudoValue("status")
 		}
 	}
 }
 
-// note takes what a frame says of windows.
+// note takes what a frame says of windows, and answers a ping.
 func (s *stream) note(frame http2.Frame) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -159,6 +163,10 @@ func (s *stream) note(frame http2.Frame) {
 	case *http2.SettingsFrame:
 		if size, is := frame.Value(http2.SettingInitialWindowSize); is {
 			s.window[1] += int(size) - 65535
+		}
+	case *http2.PingFrame:
+		if !frame.IsAck() {
+			s.WritePing(true, frame.Data)
 		}
 	case *http2.WindowUpdateFrame:
 		s.window[min(frame.StreamID, 1)] += int(frame.Increment)

@@ -28,9 +28,14 @@ func webSocketEcho(p *testkit.Peer) {
 // webSocketAccept takes an upgrade.
 func webSocketAccept(p *testkit.Peer) {
 	m := p.Head()
-	sum := sha1.Sum([]byte(m.Get("Sec-WebSocket-Key") + "258EAFA5-E914-47DA-95CA-C5AB0DC85B11"))
 	p.Send("HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: Upgrade\r\nSec-WebSocket-Accept: " +
-		base64.StdEncoding.EncodeToString(sum[:]) + "\r\n\r\n")
+		webSocketProof(m.Get("Sec-WebSocket-Key")) + "\r\n\r\n")
+}
+
+// webSocketProof is the answer to a client's key.
+func webSocketProof(key string) string {
+	sum := sha1.Sum([]byte(key + "258EAFA5-E914-47DA-95CA-C5AB0DC85B11"))
+	return base64.StdEncoding.EncodeToString(sum[:])
 }
 
 // framer is a client's end of a connection of HTTP/2 without TLS.
@@ -55,6 +60,11 @@ func frameOn(t *testing.T, conn net.Conn) *framer {
 	t.Cleanup(func() { conn.Close() })
 	conn.SetDeadline(time.Now().Add(testkit.Patience))
 	io.WriteString(conn, http2.ClientPreface)
+	return speakOn(t, conn)
+}
+
+// speakOn goes on after the preface.
+func speakOn(t *testing.T, conn net.Conn) *framer {
 	f := &framer{Framer: http2.NewFramer(conn, conn), t: t, wire: conn}
 	f.ReadMetaHeaders = hpack.NewDecoder(4096, nil)
 	f.write = hpack.NewEncoder(&f.block)
