@@ -38,6 +38,7 @@ type lane struct {
 	scratch    []byte                 // for bytes that are looked at; nil: never used
 	listeners  map[int]*listening     // by descriptor
 	porches    map[int]*porch         // sockets for QUIC, by descriptor
+	sounding   *sounding              // immutable
 	retiring   map[uint64]*porch      // those that are no longer in the configuration, by cookie
 	allPorches *porches               // of the worker
 	draining   bool
@@ -70,6 +71,7 @@ func newLane(shared *segment.Segment, office *admission.Office, s *spec.Spec, i 
 	if l.loop, err = reactor.New(options); err != nil {
 		return nil, err
 	}
+	l.sounding = &sounding{submit: l.loop.Submit, lag: l.loop.Lag, clock: l.loop.Clock}
 	stats := func(slot int) *segment.ServerStats { return shared.Server(s.Worker, i, slot) }
 	l.pool = upstream.NewPool(l.loop, l.dial, l.adopt, stats, &l.stats.Takeovers)
 	l.desk = office.NewDesk(stats, monotonic()-l.loop.Clock())

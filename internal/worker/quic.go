@@ -206,8 +206,15 @@ func (v *visit) Accept(s *http3.Stream) { (*proxy.Visit)(v).Serve(s, s.Conn().Pe
 // Ended implements http3.Owner.
 func (v *visit) Ended() { (*proxy.Visit)(v).End() }
 
-// unwelcome reports whether new connections are to be refused. Any goroutine.
-func (l *lane) unwelcome() bool { return l.shedder.bounds.Load().crowded }
+// noDescriptor stands for that of a connection of QUIC, which has none.
+const noDescriptor = -1
+
+// unwelcome reports whether new connections are to be refused: for what those of TCP are
+// refused for (shed.go). Any goroutine.
+func (l *lane) unwelcome() bool {
+	_, over := l.shedder.bounds.Load().exceeded(l.sounding.Lag(), noDescriptor)
+	return over
+}
 
 // quicConfig is what connections of a listener may do.
 func (l *lane) quicConfig(s *spec.Spec, as *entrance) *http3.Config {
