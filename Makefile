@@ -9,6 +9,7 @@ VERSION := $(shell git describe --always --dirty --tags 2>/dev/null || echo unkn
 LDFLAGS := -s -w -X main.version=$(VERSION)
 
 PYTHON    := /usr/lib/python3/dist-packages
+PERL      := /usr/share/perl5
 LIBRARIES := /usr/lib/x86_64-linux-gnu
 
 # Real programs that the end-to-end tests meet, and the C compiler that the race
@@ -17,7 +18,8 @@ TOOLS := cc:build-essential nginx:nginx haproxy:haproxy caddy:caddy wrk:wrk \
          h2load:nghttp2-client /usr/include/openssl/ssl.h:libssl-dev curl:curl ab:apache2-utils \
          qemu-system-x86_64:qemu-system-x86 pebble:pebble \
          openssl:openssl gnutls-cli:gnutls-bin certutil:libnss3-tools chromium:chromium firefox-esr:firefox-esr javac:default-jdk-headless \
-         $(PYTHON)/httpx:python3-httpx $(PYTHON)/h2:python3-h2 $(PYTHON)/requests:python3-requests \
+         wget:wget wget2:wget2 node:nodejs $(PERL)/LWP/Protocol/https.pm:liblwp-protocol-https-perl \
+         $(PYTHON)/aiohttp:python3-aiohttp $(PYTHON)/httpx:python3-httpx $(PYTHON)/h2:python3-h2 $(PYTHON)/requests:python3-requests \
          $(LIBRARIES)/libcurl-gnutls.so.4:libcurl3-gnutls $(LIBRARIES)/libcurl-nss.so.4:libcurl3-nss
 
 # Programs in Go that Debian has not: command, then what go install takes.

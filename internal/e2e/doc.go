@@ -21,7 +21,7 @@
 //	grpc_test.go      gRPC's own client and server, of testdata/interop
 //	h2spec_test.go    HTTP/2 as h2spec has it
 //	abuse_test.go     HTTP/2 that is meant to do harm
-//	interop_test.go   clients over GnuTLS, NSS, OpenSSL and Java
+//	interop_test.go   clients over GnuTLS, NSS, OpenSSL and Java's own TLS
 //	browser_test.go   Chromium and Firefox with the page of testdata/browser.html
 //	mixed_*test.go    clients of all protocols on one port
 //	downgrade_test.go requests of HTTP/2 that would be others as HTTP/1.1

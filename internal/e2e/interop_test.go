@@ -29,7 +29,7 @@ func (s *secured) said(b *testkit.Backend, how, want, version, path string, args
 }
 
 // Clients that Debian has besides those of other tests: over GnuTLS, NSS and OpenSSL, from
-// programs, Python and Java. Each trusts nobody but the test's authority.
+// programs, Python, Perl, Node and Java. Each trusts nobody but the test's authority.
 func TestClients(t *testing.T) {
 	t.Parallel()
 	b := testkit.Serve(t, greeting)
@@ -52,12 +52,16 @@ func TestClients(t *testing.T) {
 		s.said(b, "NSS "+version, "hello, client", "1.1", testkit.Tool(t, "tstclnt"), "-h", "localhost", "-4", "-p", port, "-d", "sql:"+dir, "-V", version+":"+version, "-A", request)
 	}
 	for _, c := range []struct{ client, prints, version string }{
-		{"urllib", "HTTP/1.1 200 ", "1.1"}, {"requests", "HTTP/1.1 200 ", "1.1"}, {"httpx", "HTTP/2 200 ", "2"},
+		{"urllib", "HTTP/1.1 200 ", "1.1"}, {"requests", "HTTP/1.1 200 ", "1.1"}, {"aiohttp", "HTTP/1.1 200 ", "1.1"}, {"httpx", "HTTP/2 200 ", "2"},
 		{"libcurl-gnutls.so.4", "HTTP/2 200 ", "2"}, {"libcurl-nss.so.4", "HTTP/2 200 ", "2"}, {"libcurl.so.4", "HTTP/2 200 ", "2"},
 	} {
 		s.said(b, c.client, c.prints+"<p>hello, client</p>", c.version, "/usr/bin/python3", filepath.Join("testdata", "get.py"), s.authority, url, c.client)
 	}
 	s.said(b, "Java", "HTTP_2 200 <p>hello, client</p>\nHTTP_2 200 ", "2", testkit.Tool(t, "java"), filepath.Join("testdata", "Get.java"), s.authority, url)
+	s.said(b, "Perl", "LWP 200 <p>hello, client</p>\nTiny 200 <p>hello, client</p>", "1.1", testkit.Tool(t, "perl"), filepath.Join("testdata", "get.pl"), s.authority, url)
+	s.said(b, "Node", "fetch 200 <p>hello, client</p>\nhttp2 200\n<p>hello, client</p>", "1.1", "/usr/bin/env", "NODE_EXTRA_CA_CERTS="+s.authority, testkit.Tool(t, "node"), filepath.Join("testdata", "get.mjs"), s.authority, url)
+	s.said(b, "wget", "<p>hello, client</p>", "1.1", testkit.Tool(t, "wget"), "--quiet", "--ca-certificate="+s.authority, "--output-document=-", url)
+	s.said(b, "wget2", "<p>hello, client</p>", "2", "/usr/bin/env", "HOME="+dir, testkit.Tool(t, "wget2"), "--quiet", "--ca-certificate="+s.authority, "--output-document=-", url)
 }
 
 // OpenSSL goes on with its session on another worker, in both versions, and shows a

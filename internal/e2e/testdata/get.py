@@ -1,6 +1,6 @@
 """Gets a URL with what Python has: file of authorities, URL, client.
 
-urllib, requests and httpx use Python's ssl, which is OpenSSL's; any other client is the
+urllib, requests, aiohttp and httpx use Python's ssl, which is OpenSSL's; any other client is the
 name of a build of libcurl, such as libcurl-gnutls.so.4.
 """
 
@@ -24,6 +24,19 @@ def by_requests():
     with requests.Session() as session:
         answer = session.get(url, verify=authority)
         return "HTTP/1.1", answer.status_code, answer.text
+
+
+def by_aiohttp():
+    import asyncio
+
+    import aiohttp
+
+    async def get():
+        async with aiohttp.ClientSession() as session:
+            async with session.get(url, ssl=ssl.create_default_context(cafile=authority)) as answer:
+                return "HTTP/1.1", answer.status, await answer.text()
+
+    return asyncio.run(get())
 
 
 def by_httpx():
@@ -55,5 +68,5 @@ def by_libcurl(name):
     return "HTTP/2" if version.value == 3 else "HTTP/1.1", status.value, b"".join(content).decode()
 
 
-ways = {"urllib": by_urllib, "requests": by_requests, "httpx": by_httpx}
+ways = {"urllib": by_urllib, "requests": by_requests, "aiohttp": by_aiohttp, "httpx": by_httpx}
 print(*ways[client]() if client in ways else by_libcurl(client))
