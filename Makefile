@@ -32,7 +32,7 @@ APPLICATION := javac:default-jdk-headless pg_ctlcluster:postgresql \
          $(JARS)/tomcat10-annotations-api.jar:libtomcat10-java \
          $(JARS)/postgresql.jar:libpostgresql-jdbc-java
 
-.PHONY: help build run deps test vet unit race bench overload scaling split clean go
+.PHONY: help build run deps test vet unit race bench overload abuse scaling split clean go
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -70,6 +70,10 @@ bench: build deps ## measure Sluice beside its peers; wants a quiet machine
 overload: build ## the published experiment: ramps of users that overload a server
 	@.ci/deps $(TOOLS) $(APPLICATION)
 	@$(GO) run ./bench/overload -record
+
+abuse: build ## 23 classes of abuse, and what others notice: 10 minutes, wants a quiet machine
+	@.ci/deps cc:build-essential
+	@$(GO) run ./bench/abuse
 
 scaling: build ## Sluice on ever more CPUs, a process for all, per node, per cache
 	@.ci/deps cc:build-essential

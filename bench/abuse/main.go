@@ -139,7 +139,6 @@ func find(ctx context.Context, g *ground.Ground, c attack.Class, rounds int) fin
 			seen, err := g.Watch(ctx, c, p)
 			if err != nil {
 				f.Faults = append(f.Faults, fmt.Sprintf("%s: %v", p, err))
-				fmt.Fprintln(os.Stderr, f.Class, p, err)
 				break
 			}
 			round[p] = seen

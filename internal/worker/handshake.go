@@ -94,35 +94,67 @@ func (h *handshake) Run() {
 
 // rota has one handshake begin in each turn of a loop: its key exchange and signature
 // take 0.2 ms or, with RSA, 1 ms, and nobody else is served meanwhile. Those of a flood
-// would come together, and everybody wait for all of them. Loop only.
+// would come together, and everybody wait for all of them. Networks take turns, so that
+// one which floods delays the handshakes of others by one of its own each. Loop only.
 type rota struct {
-	lane  *lane
-	last  int64        // when one began, the loop's time
-	ready []*handshake // first come, first served; the first is called by a job that is under way
+	lane *lane
+	last int64 // when one began, the loop's time
+	next []*network
+	by   map[netip.Prefix]*network // those of next
+}
+
+// network is where handshakes come from, and wait for their turn: first come, first
+// served.
+type network struct {
+	prefix  netip.Prefix
+	waiting []*handshake
+}
+
+// networkOf is an address of IPv4, and of IPv6 the 64 bits that tell networks apart (RFC
+// 4291 2.5.4): a client can have any address of its own.
+func networkOf(a netip.Addr) netip.Prefix {
+	if a = a.Unmap(); a.Is4() {
+		return netip.PrefixFrom(a, 32)
+	}
+	p, _ := a.WithZone("").Prefix(64) // fails for none but the zero address
+	return p
 }
 
 // begins reports whether h may go on; else it runs again when it is its turn.
 func (r *rota) begins(h *handshake) bool {
 	now := r.lane.loop.Now()
-	if h.called || len(r.ready) == 0 && r.last != now {
+	if h.called || len(r.next) == 0 && r.last != now {
 		r.last = now
 		return true
 	}
-	r.ready = append(r.ready, h)
-	if len(r.ready) == 1 {
-		r.lane.loop.Go(r)
+	from := networkOf(h.peer.Addr())
+	n := r.by[from]
+	if n == nil {
+		n = &network{prefix: from}
+		r.by[from], r.next = n, append(r.next, n)
+		if len(r.next) == 1 {
+			r.lane.loop.Go(r)
+		}
 	}
+	n.waiting = append(n.waiting, h)
 	return false
 }
 
-// Run calls the first, whose turn is the next.
+// Run calls the first of the network whose turn it is.
 func (r *rota) Run() {
-	h := r.ready[0]
-	r.ready[0] = nil
-	r.ready = r.ready[1:]
+	n := r.next[0]
+	r.next[0] = nil
+	r.next = r.next[1:]
+	h := n.waiting[0]
+	n.waiting[0] = nil
+	if n.waiting = n.waiting[1:]; len(n.waiting) > 0 {
+		r.next = append(r.next, n)
+	} else {
+		delete(r.by, n.prefix)
+	}
 	h.called = true
 	r.lane.loop.Go(h)
-	if len(r.ready) > 0 {
+	if len(r.next) > 0 {
 		r.lane.loop.Go(r)
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"net/netip"
 	"strings"
 	"testing"
 	"time"
@@ -167,26 +168,63 @@ func TestHandshakesAreBounded(t *testing.T) {
 	})
 }
 
-// Of clients whose first words come together, one shakes hands in each turn of the loop.
+// Of clients whose first words come together, one shakes hands in each turn of the loop,
+// and networks take turns: one client is not kept waiting by the many of another network.
 func TestOneHandshakeInATurn(t *testing.T) {
 	const clients = 10
 	h, client := newTLSHouse(t, nil, tells(t, "a").URL)
 	first := hello(t, client)
 	var all []net.Conn
+	from := net.Dialer{LocalAddr: &net.TCPAddr{IP: net.IPv4(127, 0, 0, 9)}}
 	for range clients {
-		all = append(all, dialTCP(t, h.at[0]))
+		conn, err := from.Dial("tcp", h.at[0])
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { conn.Close() })
+		conn.SetDeadline(time.Now().Add(testkit.Patience))
+		all = append(all, conn)
 	}
-	testkit.Eventually(t, "all are there", func() bool { return h.figures().Shaking.Load() == clients })
-	l := h.traffic.lanes[0]
-	still, spoken, over := make(chan struct{}), make(chan struct{}), make(chan []int)
+	all = append(all, dialTCP(t, h.at[0]))
+	testkit.Eventually(t, "all are there", func() bool { return h.figures().Shaking.Load() == clients+1 })
+	waits := waiting(h.traffic.lanes[0], func() {
+		for _, conn := range all {
+			io.WriteString(conn, first)
+		}
+	})
+	for turn, n := range waits {
+		if n.all != clients-turn {
+			t.Errorf("turn %d: %d wait, in %v", turn, n.all, waits)
+		}
+		if n.networks > 1 && turn > 1 {
+			t.Errorf("turn %d: the one of its network still waits", turn)
+		}
+	}
+	for _, conn := range all {
+		if _, err := conn.Read(make([]byte, 1)); err != nil {
+			t.Errorf("a client is not answered: %v", err)
+		}
+	}
+}
+
+// queue is who waits for the beginning of a handshake.
+type queue struct{ all, networks int }
+
+// waiting has clients speak while a loop stands still, and tells who waits after each of
+// the loop's turns from then on, until nobody does.
+func waiting(l *lane, speak func()) (after []queue) {
+	still, spoken, over := make(chan struct{}), make(chan struct{}), make(chan struct{})
 	l.loop.Submit(func() {
 		close(still)
 		<-spoken // the loop finds all their words at once
-		var waiting []int
 		var look func()
 		look = func() {
-			if waiting = append(waiting, len(l.rota.ready)); len(l.rota.ready) == 0 {
-				over <- waiting
+			q := queue{networks: len(l.rota.next)}
+			for _, n := range l.rota.next {
+				q.all += len(n.waiting)
+			}
+			if after = append(after, q); q.all == 0 {
+				close(over)
 				return
 			}
 			l.loop.Submit(look) // in the next turn
@@ -194,22 +232,19 @@ func TestOneHandshakeInATurn(t *testing.T) {
 		l.loop.Submit(look)
 	})
 	<-still
-	for _, conn := range all {
-		io.WriteString(conn, first)
-	}
+	speak()
 	close(spoken)
-	waiting := <-over
-	if waiting[0] != clients-1 {
-		t.Errorf("%d wait after the turn in which %d have spoken", waiting[0], clients)
-	}
-	for i := range waiting[1:] {
-		if went := waiting[i] - waiting[i+1]; went < 0 || went > 1 {
-			t.Errorf("%d go on in one turn: those who wait are %v", went, waiting)
-		}
-	}
-	for _, conn := range all {
-		if _, err := conn.Read(make([]byte, 1)); err != nil {
-			t.Errorf("a client is not answered: %v", err)
+	<-over
+	return after
+}
+
+// Addresses of IPv6 are of a network by their first half.
+func TestNetworks(t *testing.T) {
+	for a, want := range map[string]string{
+		"192.0.2.1": "192.0.2.1/32", "::ffff:192.0.2.1": "192.0.2.1/32", "2001:db8:1:2:3::4": "2001:db8:1:2::/64", "fe80::1%lo": "fe80::/64",
+	} {
+		if got := networkOf(netip.MustParseAddr(a)); got.String() != want {
+			t.Errorf("%s is of %s, want %s", a, got, want)
 		}
 	}
 }

@@ -65,7 +65,7 @@ func newLane(shared *segment.Segment, office *admission.Office, s *spec.Spec, i 
 		index: i, stats: shared.Loop(s.Worker, i), listeners: map[int]*listening{}, porches: map[int]*porch{}, retiring: map[uint64]*porch{},
 		greetings: map[*greeting]struct{}{}, silent: map[*handshake]struct{}{}, shakings: map[string]*shakings{},
 	}
-	l.rota.lane = l
+	l.rota = rota{lane: l, by: map[netip.Prefix]*network{}}
 	options := reactor.Options{Observe: l.observe, Panicked: l.panicked, Pin: func() { l.settle(s) }}
 	var err error
 	if l.loop, err = reactor.New(options); err != nil {

@@ -87,6 +87,9 @@ type hand struct {
 	tally  Tally
 }
 
+// source is the address of attackers: another than that of users, who come from 127.0.0.1.
+var source = net.IPv4(127, 0, 0, 66)
+
 // refusedPause keeps an attacker that is refused from doing nothing but asking its own
 // kernel.
 const refusedPause = time.Millisecond
@@ -117,7 +120,8 @@ func Run(ctx context.Context, c Class, target Target) Tally {
 // dial opens a connection that leaves nothing behind when it is closed: an attacker does
 // not want its ports to wait (TIME_WAIT). nil: it is refused.
 func (h *hand) dial(ctx context.Context, address string) *net.TCPConn {
-	conn, err := new(net.Dialer).DialContext(ctx, "tcp", address)
+	from := net.Dialer{LocalAddr: &net.TCPAddr{IP: source}}
+	conn, err := from.DialContext(ctx, "tcp", address)
 	if err != nil {
 		h.refused(ctx)
 		return nil

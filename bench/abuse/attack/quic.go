@@ -26,22 +26,35 @@ func quicClient() (*tls.Config, *quic.Config) {
 		&quic.Config{HandshakeIdleTimeout: 2 * time.Second, MaxIncomingUniStreams: 10}
 }
 
-// connect opens a connection of HTTP/3, which ends with ctx.
-func (h *hand) connect(ctx context.Context) *quic.Conn {
-	secured, cfg := quicClient()
-	conn, err := quic.DialAddr(ctx, h.target.Secure, secured, cfg)
+// connect opens a connection of HTTP/3, which ends with ctx; nil: it is refused.
+func (h *hand) connect(ctx context.Context) (conn *quic.Conn, end func()) {
+	to, err := net.ResolveUDPAddr("udp", h.target.Secure)
+	if err != nil {
+		return nil, nil
+	}
+	socket, err := net.ListenUDP("udp4", &net.UDPAddr{IP: source})
 	if err != nil {
 		h.refused(ctx)
-		return nil
+		return nil, nil
+	}
+	secured, cfg := quicClient()
+	conn, err = quic.Dial(ctx, socket, to, secured, cfg)
+	if err != nil {
+		socket.Close()
+		h.refused(ctx)
+		return nil, nil
 	}
 	h.tally.Connections++
-	context.AfterFunc(ctx, func() { conn.CloseWithError(noError, "") })
-	return conn
+	stop := context.AfterFunc(ctx, func() { conn.CloseWithError(noError, "") })
+	return conn, func() {
+		stop()
+		conn.CloseWithError(noError, "")
+		socket.Close()
+	}
 }
 
-// part ends a connection that has failed, and notes by which code.
-func (h *hand) part(ctx context.Context, conn *quic.Conn, err error) {
-	conn.CloseWithError(noError, "")
+// part notes by which code a connection has ended.
+func (h *hand) part(ctx context.Context, err error) {
 	var coded *quic.ApplicationError
 	if !errors.As(err, &coded) {
 		h.ended(ctx, "closed")
@@ -59,14 +72,15 @@ func (h *hand) part(ctx context.Context, conn *quic.Conn, err error) {
 // streams is a way of HTTP/3: one stream after the other.
 func streams(strike func(*quic.Stream)) way {
 	return func(ctx context.Context, h *hand) {
-		conn := h.connect(ctx)
+		conn, end := h.connect(ctx)
 		if conn == nil {
 			return
 		}
+		defer end()
 		for {
 			s, err := conn.OpenStreamSync(ctx)
 			if err != nil {
-				h.part(ctx, conn, err)
+				h.part(ctx, err)
 				return
 			}
 			strike(s)
@@ -97,14 +111,15 @@ func fieldBomb(s *quic.Stream) {
 
 // controlStream sends frames of a reserved type after its SETTINGS (RFC 9114 7.2.8).
 func controlStream(ctx context.Context, h *hand) {
-	conn := h.connect(ctx)
+	conn, end := h.connect(ctx)
 	if conn == nil {
 		return
 	}
+	defer end()
 	const settings, each = "\x00\x04\x00", 256
 	s, err := conn.OpenUniStreamSync(ctx)
 	if err != nil {
-		h.part(ctx, conn, err)
+		h.part(ctx, err)
 		return
 	}
 	blow := make([]byte, 2*each)
@@ -115,7 +130,7 @@ func controlStream(ctx context.Context, h *hand) {
 		h.tally.Strikes += each
 	}
 	<-conn.Context().Done() // says why
-	h.part(ctx, conn, context.Cause(conn.Context()))
+	h.part(ctx, context.Cause(conn.Context()))
 }
 
 // firstPacket is how many bytes a client's first packet has at least (RFC 9000 14.1).
@@ -137,9 +152,9 @@ func initials(ctx context.Context, h *hand) {
 		h.refused(ctx)
 		return
 	}
-	defer out.Close()
 	t := &quic.Transport{Conn: out}
-	defer t.Close()
+	defer t.Close() // waits for ReadFrom
+	defer out.Close()
 	secured, cfg := quicClient()
 	for ctx.Err() == nil {
 		waits, stop := context.WithTimeout(ctx, answerWithin)

@@ -123,7 +123,7 @@ var sample = regexp.MustCompile(`(?m)^sluice_([a-z0-9_]+)(?:\{([^}]*)\})? (\S+)$
 
 // telling are the metrics by which an operator sees abuse, and the label that says which.
 var telling = map[string]string{
-	"http2_abuses_total": "class", "http3_events_total": "event", "tls_handshake_failures_total": "cause",
+	"http2_abuses_total": "class", "http3_events_total": "class", "tls_handshake_failures_total": "cause",
 	"shed_connections_total": "cause", "refused_requests_total": "reason", "accept_pauses_total": "", "tunnels": "",
 	"task_panics_total": "",
 }
