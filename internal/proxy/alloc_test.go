@@ -89,9 +89,11 @@ func newBare(t testing.TB, logPath string, limit config.Limit) *bare {
 	return b
 }
 
-// serve hands a client's connection to the proxy. On the loop.
+// serve hands a client's connection to the proxy, as one of TLS, which the log then
+// tells of. On the loop.
 func (b *bare) serve(s reactor.Stream) {
-	b.proxy.Serve(s, netip.MustParseAddrPort("192.0.2.1:5001"), nil, &Listener{Name: "web", Port: []byte("8080"), HTTP2: true})
+	secured := &Secured{TLS: accesslog.TLS{Version: "TLSv1.3", Cipher: "TLS_AES_128_GCM_SHA256", Group: "X25519", SNI: "a.test", ALPN: "http/1.1"}}
+	b.proxy.Serve(s, netip.MustParseAddrPort("192.0.2.1:5001"), secured, &Listener{Name: "web", Port: []byte("8080"), HTTP2: true})
 }
 
 // on runs f on the loop and returns when it has run.
