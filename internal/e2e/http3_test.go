@@ -115,7 +115,7 @@ func newRequest(t testing.TB, method, url string, body io.Reader) *http.Request 
 // Small and large content both ways, known and unknown length, trailers both ways.
 func TestHTTP3(t *testing.T) {
 	t.Parallel()
-	q := startHTTP3(t, "", farm(site(t)))
+	q := startHTTP3(t, "", farm(site(t)), jsonLog)
 	c := q.client()
 	seen := newRequest(t, "GET", q.secure("/seen"), nil)
 	seen.AddCookie(&http.Cookie{Name: "a", Value: "1"})
@@ -124,6 +124,9 @@ func TestHTTP3(t *testing.T) {
 	want := "GET " + seen.Host + " https 3.0 sluice a=1; b=2"
 	if answer.StatusCode != 200 || answer.Proto != "HTTP/3.0" || content != want || answer.Header.Get("Alt-Svc") != "" {
 		t.Errorf("%s %s, Alt-Svc %q: %q, want %q", answer.Proto, answer.Status, answer.Header.Get("Alt-Svc"), content, want)
+	}
+	if line := q.logLines(1)[0]; !strings.Contains(line, `"tls_version":"TLSv1.3","tls_cipher":"TLS_`) || !strings.Contains(line, `"tls_alpn":"h3","tls_group":"X25519MLKEM768"`) {
+		t.Errorf("the log says %s", line)
 	}
 	large := bytes.Repeat([]byte("0123456789abcdef"), largeBytes/16)
 	if _, content := query(t, c, newRequest(t, "GET", q.secure("/large"), nil)); content != string(large) {
