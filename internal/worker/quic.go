@@ -25,8 +25,8 @@ import (
 type porch struct {
 	lane   *lane
 	as     *entrance
-	fd     int    // the socket, as the spec has brought it
-	cookie uint64 // by which the kernel tells it from all others (SO_COOKIE, socket(7))
+	fd     int          // the socket, as the spec has brought it
+	cookie uint64       // by which the kernel tells it from all others (SO_COOKIE, socket(7))
 	socket *net.UDPConn // a duplicate of it
 	server *http3.Server
 }

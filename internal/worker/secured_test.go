@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"maps"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"net/netip"
@@ -19,6 +20,7 @@ import (
 	"sluice/internal/config"
 	"sluice/internal/proxyproto"
 	"sluice/internal/segment"
+	"sluice/internal/spec"
 	"sluice/internal/testkit"
 )
 
@@ -219,4 +221,53 @@ func TestFailedHandshakeIsNoted(t *testing.T) {
 	if last == nil || last.name != "server.test" || last.peer.String() != conn.LocalAddr().String() || last.listener != "listener 0" || last.why == nil {
 		t.Errorf("noted is %+v", last)
 	}
+}
+
+// An authority that asks by HTTP is answered on every loop, though others are sent to
+// https, until its question is over; over TLS nobody is.
+func TestProofByHTTP(t *testing.T) {
+	h, client := newTLSHouse(t, nil, tells(t, "a").URL)
+	tlsAddress := h.at[0]
+	h.at = h.open()
+	h.cfg.Listeners = append(h.cfg.Listeners, config.Listener{Name: "listener 1", Protocols: []string{config.HTTP1}, Redirect: "https"})
+	h.keys.Listeners = append(h.keys.Listeners, spec.ListenerKeys{})
+	if err := h.apply(); err != nil {
+		t.Fatal(err)
+	}
+	const path = "/.well-known/acme-challenge/token"
+	fetch := func(conn net.Conn) string {
+		fmt.Fprintf(conn, "GET %s HTTP/1.1\r\nHost: a.test\r\nConnection: close\r\n\r\n", path)
+		answer, _ := io.ReadAll(conn)
+		status, body, _ := strings.Cut(string(answer), "\r\n\r\n")
+		return strings.Fields(status)[1] + " " + body
+	}
+	keys := *h.keys
+	keys.Challenges = []spec.Challenge{{Name: "a.test", Path: path, Answer: "token.print"}}
+	renew := func(keys *spec.Keys) {
+		if err := h.traffic.Renew(keys); err != nil {
+			t.Fatal(err)
+		}
+	}
+	all := func(want string) {
+		t.Helper()
+		for loop := range loops {
+			if got := fetch(dialTCP(t, h.at[loop])); got != want {
+				t.Errorf("loop %d answers %q, want %q", loop, got, want)
+			}
+		}
+	}
+	all("308 ")
+	renew(&keys)
+	all("200 token.print")
+	if got := fetch(tls.Client(dialTCP(t, tlsAddress), client)); !strings.HasPrefix(got, "200 a ") {
+		t.Errorf("over TLS the answer is %q", got)
+	}
+	h.keys = &keys // a reload meanwhile
+	if err := h.apply(); err != nil {
+		t.Fatal(err)
+	}
+	all("200 token.print")
+	keys.Challenges = nil
+	renew(&keys)
+	all("308 ")
 }
