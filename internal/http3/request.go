@@ -101,10 +101,10 @@ func (s *Stream) readHead(from *source) bool {
 	end := s.endsHere(from)
 	s.q.SetReadDeadline(time.Time{})
 	r := &s.request
-	malformed := (*http2.Fault)(nil)
-	if s.joined, malformed = http2.ReadRequest(s.head.fields, end, true, r, s.joined); malformed != nil {
+	wrong := (*http2.Fault)(nil)
+	if s.joined, wrong = http2.ReadRequest(s.head.fields, end, true, r, s.joined); wrong != nil {
 		c.noteMalformed()
-		s.refuse(single(MessageError, malformed.Rule, malformed.Section))
+		s.refuse(malformed(wrong))
 		return false
 	}
 	r.Version = message.HTTP3
@@ -276,7 +276,7 @@ func (s *Stream) readTrailers(from *source, length, received int64) error {
 		return errTrailers
 	}
 	if f := http2.CheckTrailers(s.tail.fields); f != nil {
-		return single(MessageError, f.Rule, f.Section)
+		return malformed(f)
 	}
 	for {
 		h, err := from.frame()

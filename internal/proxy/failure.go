@@ -145,7 +145,7 @@ func ofServer(err error, phase Phase) Failure {
 
 func isFault(err error) bool {
 	var fault *http1.Fault
-	var frame *http2.Fault
+	var frame http2.AnyFault
 	return errors.As(err, &fault) || errors.As(err, &frame)
 }
 

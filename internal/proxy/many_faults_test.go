@@ -9,6 +9,7 @@ import (
 
 	"sluice/internal/http2"
 	"sluice/internal/message"
+	"sluice/internal/segment"
 )
 
 // post sends content in pieces, a pause after each, and reads the answer. In a task.
@@ -342,4 +343,15 @@ func TestDribbleOfWindows(t *testing.T) {
 			v.Close()
 		})
 	})
+}
+
+// TestFaultsOfStreams: what is wrong with a message is its sender's fault, in whichever
+// protocol of streams.
+func TestFaultsOfStreams(t *testing.T) {
+	type code string // of another protocol than HTTP/2
+	for _, err := range []error{http2.Single(http2.ProtocolError, "a", "b"), http2.Single(code("x"), "a", "b"), http2.Whole(code("x"), "a", "b")} {
+		if f := ofClient(err, ReadingBody); f.Reason != segment.BadRequest || f.Party != Client {
+			t.Errorf("%T is %v", err, f)
+		}
+	}
 }
