@@ -18,7 +18,7 @@ var (
 )
 
 var descHTTP3Events = prometheus.NewDesc("sluice_http3_events_total",
-	"What HTTP/3 met with: addresses of clients that were verified first, connections that were refused, requests that clients reset or that were malformed, streams of whose answer a client takes too little.", append(workerLabels, "class"), nil)
+	"What HTTP/3 met with: addresses of clients that were verified first, connections that were refused, requests that clients reset or that were malformed, streams of whose answer a client takes too little, connections of clients that do too much which leads to nothing.", append(workerLabels, "class"), nil)
 
 var descOrders = prometheus.NewDesc("sluice_certificate_orders_total",
 	"Times that certificates were asked for by ACME, by outcome: issued, or failed. The log says why.", []string{"outcome"}, nil)

@@ -316,6 +316,7 @@ func TestSlownessOfHTTP2(t *testing.T) {
 		})
 	}
 	all.Wait()
+	testkit.Eventually(t, "four are counted as slow", func() bool { return s.abuses("slow_frames") == 4 })
 	testkit.Eventually(t, "nothing of it is left", func() bool { return s.connections() == 0 })
 }
 

@@ -20,13 +20,14 @@ const (
 	Stalls                      // streams whose window opens too little, and connections of which too little is taken
 	RefusedStreams              // streams above the limit that was announced
 	Malformed                   // requests that break the rules of RFC 9113 8
+	SlowFrames                  // frames, and heads with their CONTINUATION, that are not whole in time
 	ClassCount
 )
 
 var classNames = [ClassCount]string{
 	"rapid reset", "made-you-reset", "continuation flood", "settings flood", "ping flood", "window update flood",
 	"priority flood", "empty frames", "unknown frames", "unread replies", "head bomb", "stalled stream",
-	"refused stream", "malformed request",
+	"refused stream", "malformed request", "slow frames",
 }
 
 func (c Class) String() string { return classNames[c] }

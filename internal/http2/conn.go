@@ -278,6 +278,7 @@ func (c *conn) lapse() {
 	case passed(c.settleBy, now):
 		c.fail(errUnacked)
 	case passed(c.partialBy, now):
+		c.cfg.Count(SlowFrames)
 		c.fail(errUnfinished)
 	case passed(c.partBy, now):
 		c.part()

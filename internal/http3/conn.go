@@ -37,6 +37,7 @@ type Conn struct {
 	control  *quic.SendStream // ours; serve's, then part's
 	parting  chan struct{}    // closed when Drain is called
 	parted   sync.Once
+	loads    sync.Once // the count of its end for what the client does
 
 	mu     sync.Mutex
 	open   openRequests  // whose Stream somebody has
@@ -218,6 +219,9 @@ func (c *Conn) pause(ctx context.Context, d time.Duration) {
 
 // lose ends the connection at once. Any goroutine may call it.
 func (c *Conn) lose(code Code, why string) {
+	if code == ExcessiveLoad {
+		c.loads.Do(func() { c.server.tally(Loads) })
+	}
 	c.quic.CloseWithError(quic.ApplicationErrorCode(code), why)
 }
 

@@ -51,6 +51,7 @@ const (
 	Resets                 // requests that clients have reset before the answer's end
 	Malformed              // requests that break the rules of RFC 9114 4
 	Stalled                // streams of whose answer the client takes too little
+	Loads                  // connections that end since the client does too much that leads to nothing
 	EventCount
 )
 

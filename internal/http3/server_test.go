@@ -24,6 +24,7 @@ import (
 
 	"sluice/internal/message"
 	"sluice/internal/reactor"
+	"sluice/internal/testkit"
 )
 
 // patience ends tests that would otherwise hang; none takes so long.
@@ -335,6 +336,9 @@ func TestCriticalStreams(t *testing.T) {
 			}
 			if got := send(t, c, head("GET")); got != tc.want {
 				t.Errorf("%s, want %s", got, tc.want)
+			}
+			if tc.want == "closed: "+ExcessiveLoad.String() {
+				testkit.Eventually(t, "it is counted", func() bool { return st.events[Loads].Load() == 1 })
 			}
 		})
 	}

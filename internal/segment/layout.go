@@ -136,21 +136,21 @@ type LoopStats struct {
 
 // AbuseCount is how many classes of abuse of HTTP/2 there are: those of
 // http2.Class, in its order.
-const AbuseCount = 14
+const AbuseCount = 15
 
 // AbuseNames are the label values of sluice_http2_abuses_total.
 var AbuseNames = [AbuseCount]string{
 	"rapid_reset", "made_you_reset", "continuation_flood", "settings_flood", "ping_flood", "window_update_flood",
 	"priority_flood", "empty_frames", "unknown_frames", "unread_replies", "head_bomb", "stalled_stream",
-	"refused_stream", "malformed_request",
+	"refused_stream", "malformed_request", "slow_frames",
 }
 
 // HTTP3EventCount is how many kinds of events of HTTP/3 there are: those of
 // http3.Event, in its order.
-const HTTP3EventCount = 5
+const HTTP3EventCount = 6
 
 // HTTP3EventNames are the label values of sluice_http3_events_total.
-var HTTP3EventNames = [HTTP3EventCount]string{"retry", "refused_connection", "reset_request", "malformed_request", "stalled_stream"}
+var HTTP3EventNames = [HTTP3EventCount]string{"retry", "refused_connection", "reset_request", "malformed_request", "stalled_stream", "excessive_load"}
 
 // Shed says what Sluice itself was short of. Names are in ShedNames.
 type Shed uint8

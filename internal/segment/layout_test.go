@@ -32,7 +32,7 @@ func TestLayoutGolden(t *testing.T) {
 		{"Learned", learnStride, 128},
 		{"LineStats", lineStride, 64},
 		{"LoopStats", loopStride, 4352},
-		{"LoopStats.Duration", int(unsafe.Offsetof(l.Duration)), 664},
+		{"LoopStats.Duration", int(unsafe.Offsetof(l.Duration)), 672},
 		{"ServerStats", serverStride, 3712},
 		{"ServerStats.Response", int(unsafe.Offsetof(s.Response)), 88},
 		{"buckets", Buckets, 218},
