@@ -114,7 +114,7 @@ var alert = []byte{21, 3, 3, 0, 2, 2, 112}
 
 // unrecognized refuses a connection that no route wants.
 func (l *link) unrecognized() {
-	if l.plain != nil && len(l.name) > 0 {
+	if l.plain != nil && l.secured == nil && len(l.name) > 0 {
 		l.conn.SetWriteTimeout(l.as.stall)
 		l.conn.Write(alert)
 		l.said = true

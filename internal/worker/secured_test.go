@@ -271,3 +271,29 @@ func TestProofByHTTP(t *testing.T) {
 	renew(&keys)
 	all("308 ")
 }
+
+// Raw TCP whose TLS has ended before goes by the name that the PROXY header tells: there
+// is no ClientHello to be read any more.
+func TestRawTCPByToldName(t *testing.T) {
+	path, log := logged(t)
+	h := newRawHouse(t, []config.TCPRoute{{SNI: "a.test", Farm: "app"}}, func(c *config.Config) {
+		log(c)
+		c.Trust = []config.Prefix{config.Prefix(netip.MustParsePrefix("127.0.0.0/8"))}
+		c.Listeners[0].ProxyProtocol = config.ProxyOn
+	}, echoes(t, "a", nil, false).url)
+	header := &proxyproto.Header{
+		Version: 2, Source: netip.MustParseAddrPort("203.0.113.7:4000"), Destination: netip.MustParseAddrPort("10.9.9.9:443"),
+		Authority: []byte("A.test"), TLS: proxyproto.TLS{On: true, Version: []byte("TLSv1.2")},
+	}
+	conn := dialTCP(t, h.at[0])
+	conn.Write(proxyproto.Append(nil, header))
+	hears(t, conn, "a") // which speaks first: nothing else has come
+	conn.Close()
+	if got := secrets(t, path, 1); got["scheme"] != "tls" || got["tls_sni"] != "a.test" || got["tls_version"] != "TLSv1.2" {
+		t.Errorf("the log says %v", got)
+	}
+	header.Authority = []byte("b.test")
+	conn = dialTCP(t, h.at[0])
+	conn.Write(proxyproto.Append(nil, header))
+	ends(t, conn)
+}
