@@ -83,7 +83,7 @@ func TestTurns(t *testing.T) {
 				if owner.accepted != requests || turns < c.least {
 					t.Errorf("%d of %d requests are there after %d turns; at least %d were due", owner.accepted, requests, turns, c.least)
 				}
-				conn.Close()
+				exec.do(func() { conn.Close() })
 			})
 		})
 	}
