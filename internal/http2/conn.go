@@ -152,9 +152,13 @@ func (c *conn) start(came []byte) {
 // yield by bytes that they move, but by small frames a peer gets much more done for its
 // bytes: 256 KiB hold 7,000 requests that are reset at once, for which a loop needs 0.1 s.
 const (
-	turnEffort    = 128 // frames
-	sectionEffort = 8   // frames that a field section counts for
+	turnEffort    = 64 // frames
+	sectionEffort = 8  // frames that a field section counts for,
+	effortBytes   = 64 // and one more for so many bytes of it
 )
+
+// sectionCost is what n bytes of one cost.
+func sectionCost(n int) int { return sectionEffort + n/effortBytes }
 
 // Run reads frames while there are any and it is our turn, then lets go of its task.
 func (c *conn) Run() {
@@ -203,7 +207,7 @@ func (c *conn) resume() (in []byte, n int) {
 // read takes the frames at the start of b, as many as belong to a turn, and ends the
 // connection if they are faulty.
 func (c *conn) read(b []byte) (used int) {
-	for !c.over && c.effort < turnEffort {
+	for !c.over && (c.effort < turnEffort || isReset(b[used:])) {
 		n, f := c.next(b[used:])
 		if f != nil {
 			c.fail(f)
@@ -215,6 +219,10 @@ func (c *conn) read(b []byte) (used int) {
 	}
 	return used
 }
+
+// isReset reports whether a reset comes next, for which there is always time: its request
+// may have begun in this turn, and is to be known for what it is before it is served.
+func isReset(b []byte) bool { return len(b) >= headBytes && parseHead(b).kind == frameReset }
 
 // suspend lets go of the task until more comes or a deadline has passed.
 func (c *conn) suspend(rest []byte) bool {

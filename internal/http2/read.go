@@ -243,7 +243,7 @@ func (c *conn) headersFrame(h frameHead, payload []byte) *Fault {
 		payload = payload[5:]
 	}
 	if h.has(endHeaders) {
-		c.effort += sectionEffort
+		c.effort += sectionCost(len(payload))
 		return c.side.section(h, payload)
 	}
 	c.headOf, c.continued, c.partialBy = h, 0, 0
@@ -263,8 +263,8 @@ func (c *conn) continuationFrame(h frameHead, payload []byte) *Fault {
 	if !h.has(endHeaders) {
 		return nil
 	}
-	c.effort += sectionEffort
 	first, section := c.headOf, c.head
+	c.effort += sectionCost(len(section))
 	c.headOf, c.head = frameHead{}, nil
 	return c.judge(h.stream, c.side.section(first, section))
 }

@@ -1,6 +1,7 @@
 package http2
 
 import (
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -49,6 +50,11 @@ func TestTurns(t *testing.T) {
 			f.WriteHeaders(xhttp2.HeadersFrameParam{StreamID: 2*n + 1, BlockFragment: head[:3], EndStream: true})
 			f.WriteContinuation(2*n+1, true, head[3:])
 		}, requests * sectionEffort / turnEffort, turnEffort / sectionEffort},
+		"requests with much in them": {func(f *xhttp2.Framer, n uint32) {
+			long := append(slices.Clone(head), 0, 1, 'a', effortBytes) // a literal of as many bytes
+			long = append(long, strings.Repeat("b", effortBytes)...)
+			f.WriteHeaders(xhttp2.HeadersFrameParam{StreamID: 2*n + 1, BlockFragment: long, EndHeaders: true, EndStream: true})
+		}, requests * (sectionEffort + 1) / turnEffort, turnEffort/(sectionEffort+2) + 1},
 		"frames that mean nothing": {func(f *xhttp2.Framer, n uint32) {
 			for range 30 {
 				f.WriteRawFrame(0xee, 0, 0, []byte("a"))
