@@ -89,7 +89,7 @@ func (i *Issuer) Orders() Orders {
 
 // Look asks for what is missing among certs, or is to be renewed, one after the other. It
 // takes orderLimit for each at most, and ends with ctx. asked says whether there was
-// anything to ask for.
+// anything to ask for, or what came of earlier questions matters no more.
 func (i *Issuer) Look(ctx context.Context, now time.Time, a *config.ACME, certs []keyring.Cert) (asked bool) {
 	if i.of == nil || !same(i.of, a) {
 		i.of, i.tries, asked = a, map[string]*try{}, true // what was wrong may be mended
@@ -100,7 +100,13 @@ func (i *Issuer) Look(ctx context.Context, now time.Time, a *config.ACME, certs 
 			t = &try{}
 			i.tries[name] = t
 		}
-		if ctx.Err() != nil || now.Before(t.next) || !due(now, name, certs) {
+		if !due(now, name, certs) {
+			if t.failed > 0 { // another machine that shares the cache has got one
+				*t, asked = try{}, true
+			}
+			continue
+		}
+		if ctx.Err() != nil || now.Before(t.next) {
 			continue
 		}
 		asked = true

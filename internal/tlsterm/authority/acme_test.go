@@ -91,6 +91,14 @@ func TestRetries(t *testing.T) {
 	copied := *a
 	a = &copied // read again, and the same
 	look(37, 5)
+	leaf := testkit.NewAuthority(t, "root").Issue(testkit.Wish{Names: []string{"a.example"}, From: start, To: start.Add(90 * 24 * time.Hour)}).Leaf
+	another := []keyring.Cert{{Asked: "a.example", Leaf: leaf}} // that another machine has got
+	if told := issuer.Look(t.Context(), start.Add(38*time.Minute), a, another); !told || asked != 5 || issuer.Orders().All[0].Failed != 0 {
+		t.Errorf("%v, asked %d times, told is %+v", told, asked, issuer.Orders())
+	}
+	if issuer.Look(t.Context(), start.Add(39*time.Minute), a, another) {
+		t.Error("there is news when nothing has changed")
+	}
 }
 
 // The key of the account is made once, and found again; what is no key is told.
