@@ -121,6 +121,15 @@ func (f *Finding) Memory() int64 {
 	return most
 }
 
+// Turn is the mean of a loop's turns in a phase, in seconds, of all rounds.
+func (f *Finding) Turn(p ground.Phase) float64 {
+	sum := 0.0
+	for _, r := range f.Rounds {
+		sum += r[p].Turn
+	}
+	return sum / float64(max(1, len(f.Rounds)))
+}
+
 // Left is how many connections stayed after the attacker had gone: the most of the rounds.
 func (f *Finding) Left() float64 {
 	most := 0.0

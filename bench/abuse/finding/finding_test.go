@@ -57,8 +57,8 @@ func TestVerdict(t *testing.T) {
 
 func TestTable(t *testing.T) {
 	calm, attacked, control := seen(1, 1, 1), seen(2, 2, 4), seen(2, 2, 2)
-	calm.CPU, calm.Peak = 0.25, 50<<20
-	attacked.CPU, attacked.Peak, attacked.Left = 0.75, 70<<20, 3
+	calm.CPU, calm.Peak, calm.Turn = 0.25, 50<<20, 20e-6
+	attacked.CPU, attacked.Peak, attacked.Turn, attacked.Left = 0.75, 70<<20, 150e-6, 3
 	attacked.Users[1].Failed = 7
 	attacked.Counters = map[string]float64{"http2_abuses ping_flood": 12, "http2_abuses unread_replies": 40}
 	attacked.Attack = &attack.Tally{Seconds: 2, Connections: 100, Strikes: 5000, Refused: 1, Ends: map[string]int64{"ENHANCE_YOUR_CALM": 90, "RST": 5}}
@@ -66,7 +66,7 @@ func TestTable(t *testing.T) {
 	var got strings.Builder
 	WriteTable(&got, []Finding{f, {Class: "none"}})
 	lines := strings.Split(got.String(), "\n")
-	want := "| ping | new over TLS | 1.00 | 4.00 | 2.00 | open | 0, 7 of 307, 0 | 0.50 | 20 | 50 | 2500 | " +
+	want := "| ping | new over TLS | 1.00 | 4.00 | 2.00 | open | 0, 7 of 307, 0 | 20, 150 | 0.50 | 20 | 50 | 2500 | " +
 		"ENHANCE_YOUR_CALM 90, RST 5, refused 1 | http2_abuses unread_replies 40, http2_abuses ping_flood 12 | 3 |"
 	if lines[2] != want {
 		t.Errorf("got\n%s\nwant\n%s", lines[2], want)

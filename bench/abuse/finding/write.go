@@ -51,7 +51,7 @@ func WriteMarkdown(w io.Writer, r Results) {
 
 var columns = []string{
 	"class", "who suffers most", "p99 calm, ms", "p99 ÷ calm", "p99 ÷ control", "≤ 2 × control", "others failed: calm, attacked, control",
-	"CPU s/s", "memory, MiB", "connections/s", "strikes/s", "ends", "counters", "left",
+	"turn: calm, attacked, µs", "CPU s/s", "memory, MiB", "connections/s", "strikes/s", "ends", "counters", "left",
 }
 
 // WriteTable writes a line for each class.
@@ -71,7 +71,7 @@ func (f *Finding) cells() []string {
 	return []string{
 		f.Class, s.Users, fmt.Sprintf("%.2f", 1e3*s.Calm), ratio(s.ToCalm), ratio(s.ToControl), s.Verdict(),
 		strings.Join([]string{f.failed(ground.Calm), f.failed(ground.Attacked), f.failed(ground.Control)}, ", "),
-		fmt.Sprintf("%.2f", f.CPU()), fmt.Sprintf("%.0f", float64(f.Memory())/(1<<20)), rate(a.Connections), rate(a.Strikes),
+		fmt.Sprintf("%.0f, %.0f", 1e6*f.Turn(ground.Calm), 1e6*f.Turn(ground.Attacked)), fmt.Sprintf("%.2f", f.CPU()), fmt.Sprintf("%.0f", float64(f.Memory())/(1<<20)), rate(a.Connections), rate(a.Strikes),
 		ends(a), strings.Join(f.Counters(), ", "), fmt.Sprintf("%.0f", f.Left()),
 	}
 }

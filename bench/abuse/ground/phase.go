@@ -33,6 +33,7 @@ type Seen struct {
 	Users    []Met              `json:"users"`    // in the order of Users
 	CPU      float64            `json:"cpu"`      // CPU seconds per second
 	Peak     int64              `json:"peak"`     // bytes of resident memory
+	Turn     float64            `json:"turn"`     // seconds of a loop's turn, the mean: how long it is busy with others before one is served
 	Counters map[string]float64 `json:"counters"` // that moved, of those that tell of abuse
 	Left     float64            `json:"left"`     // client connections that were there seconds after the end
 	Attack   *attack.Tally      `json:"attack,omitempty"`
@@ -97,7 +98,8 @@ func (g *Ground) observe(ctx context.Context, s *site) (Seen, error) {
 		return Seen{}, err
 	}
 	seen.CPU, seen.Peak = (after-before).Seconds()/time.Since(began).Seconds(), peak
-	seen.Counters, _, err = s.metrics(ctx)
+	now, err := s.metrics(ctx)
+	seen.Counters, seen.Turn = now.told, now.busy/max(1, now.turns)
 	return seen, err
 }
 
@@ -109,7 +111,9 @@ func (s *site) settle(ctx context.Context) (left float64, err error) {
 	tick := time.NewTicker(100 * time.Millisecond)
 	defer tick.Stop()
 	for began := time.Now(); ; {
-		if _, left, err = s.metrics(ctx); err != nil || left == 0 || time.Since(began) > settleWithin {
+		now, err := s.metrics(ctx)
+		left = now.connections
+		if err != nil || left == 0 || time.Since(began) > settleWithin {
 			return left, err
 		}
 		select {

@@ -128,27 +128,37 @@ var telling = map[string]string{
 	"task_panics_total": "",
 }
 
-// metrics are those of telling that are not 0, as "name reason", and how many client
-// connections are open.
-func (s *site) metrics(ctx context.Context) (told map[string]float64, connections float64, err error) {
+// metrics are what the operator sees of a Sluice.
+type metrics struct {
+	told        map[string]float64 // those of telling that are not 0, as "name reason"
+	connections float64            // of clients, that are open
+	turns, busy float64            // of loops: turns, and seconds that these took
+}
+
+func (s *site) metrics(ctx context.Context) (metrics, error) {
 	text, err := s.ask(ctx, "/metrics")
 	if err != nil {
-		return nil, 0, err
+		return metrics{}, err
 	}
-	told = map[string]float64{}
+	got := metrics{told: map[string]float64{}}
 	for _, m := range sample.FindAllStringSubmatch(text, -1) {
 		value, err := strconv.ParseFloat(m[3], 64)
 		if err != nil {
-			return nil, 0, fmt.Errorf("/metrics: %q: %w", m[0], err)
+			return metrics{}, fmt.Errorf("/metrics: %q: %w", m[0], err)
 		}
-		if m[1] == "client_connections" {
-			connections += value
+		switch m[1] {
+		case "client_connections":
+			got.connections += value
+		case "loop_turns_total":
+			got.turns += value
+		case "loop_busy_seconds_total":
+			got.busy += value
 		}
 		if label, is := telling[m[1]]; is && value > 0 {
-			told[strings.TrimSpace(strings.TrimSuffix(m[1], "_total")+" "+labelled(m[2], label))] += value
+			got.told[strings.TrimSpace(strings.TrimSuffix(m[1], "_total")+" "+labelled(m[2], label))] += value
 		}
 	}
-	return told, connections, nil
+	return got, nil
 }
 
 // labelled is the value of a label.
