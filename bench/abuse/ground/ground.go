@@ -79,7 +79,7 @@ func (g *Ground) Method() []string {
 		"A round is three phases, in an order that turns: calm; attacked; and the control, where the same attack goes to a second Sluice with a backend of its own, on the same CPU as the first, which the users ask. What the attack costs beside a Sluice that is not attacked (the kernel, the caches, the fair half of the CPU) is in the control too. Each phase begins with new processes.",
 		"Users are an open loop with Poisson arrivals by hb, and their times count from when a request was due: " + usersText() + ".",
 		"p99 is compared round by round, for each sort of users apart: the ratios' geometric mean with its 95 % interval (Student's t). The table has the users who suffered most against the control.",
-		"A turn is what a loop does between two looks at who is ready, by Sluice's own clock (sluice_loop_busy_seconds_total ÷ sluice_loop_turns_total): what a user waits for others' sake, as a mean. On a busy machine it says more than p99, since nothing but Sluice and what takes its CPU is in it.",
+		"A turn is what a loop does between two looks at who is ready, by Sluice's own clock (sluice_loop_busy_seconds_total ÷ sluice_loop_turns_total): what a user waits for others' sake, as a mean. What takes the CPU from Sluice meanwhile is in it.",
 		"CPU is that of all processes of the attacked Sluice, in CPU seconds per second, less that of the calm phase of the same round; memory is the peak of their resident memory (VmHWM), less the same.",
 	}
 }
