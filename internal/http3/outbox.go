@@ -43,7 +43,7 @@ type outbox struct {
 	void    bool          // nobody wants it any more
 	resting bool          // the pump wants to hear of more
 	awaited bool          // the loop wants to hear of room
-	stall   time.Duration // for the client to take a piece; 0: no limit
+	stall   time.Duration // for the client to take anything; 0: no limit
 	work    chan struct{} // a token: look again
 }
 
