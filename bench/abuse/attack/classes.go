@@ -6,6 +6,7 @@ import "time"
 // something.
 const (
 	few    = 8
+	dozen  = 12
 	some   = 64
 	many   = 1000
 	dripAt = 300 * time.Millisecond // between two bytes of who is slow
@@ -34,6 +35,6 @@ var Classes = []Class{
 	{"h3-reset", "HTTP/3: requests, each reset and its answer refused", few, streams(requestAndReset)},
 	{"h3-fields", "HTTP/3: 32 KB that name 1 MB of fields", few, streams(fieldBomb)},
 	{"h3-control", "HTTP/3: frames without meaning on the control stream", few, controlStream},
-	{"quic-initials", "QUIC: first packets from all over, answers unread", some, initials},
+	{"quic-initials", "QUIC: first packets from all over, answers unread", dozen, initials},
 	{"websockets", "WebSocket: tunnels that are idle", many, webSocket},
 }

@@ -138,7 +138,7 @@ const firstPacket = 1200
 
 // answerWithin is how long an attacker pretends to wait: less than the least time after
 // which a first packet is sent again.
-const answerWithin = 5 * time.Millisecond
+const answerWithin = 2 * time.Millisecond
 
 // initials sends first packets, each from another address of 127.0.0.0/8, and takes no
 // answer.
