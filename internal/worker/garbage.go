@@ -5,7 +5,7 @@ import (
 	"runtime"
 	"runtime/debug"
 	"runtime/metrics"
-	"sync/atomic"
+	"sync"
 )
 
 // slack is how many bytes are allocated, at the least, between two collections of
@@ -22,19 +22,29 @@ func collectLess() (stop func()) {
 	if os.Getenv("GOGC") != "" {
 		return func() {}
 	}
-	p := new(collectorPace)
-	before := p.set()
+	return pace(aliveNow)
+}
+
+// pace does it by what alive tells.
+func pace(alive func() uint64) (stop func()) {
+	p := &collectorPace{alive: alive}
+	before, _ := p.set()
 	p.watch()
 	return func() {
-		p.over.Store(true)
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		p.over = true
 		debug.SetGCPercent(before)
 	}
 }
 
 // collectorPace is the pace of the collector.
 type collectorPace struct {
-	over    atomic.Bool
-	percent int // one goroutine at a time: the start, then the runtime's for finalizers
+	alive func() uint64 // bytes that live; immutable
+
+	mu      sync.Mutex
+	over    bool // guarded by mu
+	percent int  // guarded by mu
 }
 
 // watch is told of the next collection by an object that only it knows: what nobody
@@ -42,30 +52,35 @@ type collectorPace struct {
 func (p *collectorPace) watch() {
 	type sentinel struct{ *collectorPace }
 	runtime.SetFinalizer(&sentinel{p}, func(*sentinel) {
-		if !p.over.Load() {
-			p.set()
+		if _, on := p.set(); on {
 			p.watch()
 		}
 	})
 }
 
-// set sets the pace by what is alive now, and returns the one before.
-func (p *collectorPace) set() int {
-	samples := []metrics.Sample{{Name: "/gc/heap/live:bytes"}, {Name: "/gc/scan/stack:bytes"}, {Name: "/gc/scan/globals:bytes"}}
-	metrics.Read(samples)
-	alive := uint64(0)
-	for _, s := range samples {
-		alive += s.Value.Uint64()
-	}
-	before, percent := p.percent, paceFor(alive)
-	if before == 0 || percent > before+before/8 || percent < before-before/8 { // setting it stops all threads for a moment
+// set sets the pace by what is alive now, and returns the one before; on: it is not over.
+func (p *collectorPace) set() (before int, on bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	before, percent := p.percent, paceFor(p.alive())
+	if !p.over && (before == 0 || percent > before+before/8 || percent < before-before/8) { // to set it stops all threads for a moment
 		p.percent = percent
-		return debug.SetGCPercent(percent)
+		before = debug.SetGCPercent(percent)
 	}
-	return before
+	return before, !p.over
 }
 
-// paceFor is GOGC for so many bytes alive: of the heap, of stacks and of globals.
+// aliveNow is what the last collection found: of the heap, of stacks and of globals.
+func aliveNow() (bytes uint64) {
+	samples := []metrics.Sample{{Name: "/gc/heap/live:bytes"}, {Name: "/gc/scan/stack:bytes"}, {Name: "/gc/scan/globals:bytes"}}
+	metrics.Read(samples)
+	for _, s := range samples {
+		bytes += s.Value.Uint64()
+	}
+	return bytes
+}
+
+// paceFor is GOGC for so many bytes alive.
 func paceFor(alive uint64) int {
 	const least = 4 << 20 // below it the runtime reckons with so much
 	return int(max(100, slack*100/max(alive, least)))

@@ -1,8 +1,14 @@
 package worker
 
 import (
+	"fmt"
 	"runtime"
+	"runtime/debug"
+	"runtime/metrics"
+	"sync/atomic"
 	"testing"
+
+	"sluice/internal/testkit"
 )
 
 // TestPace: at least slack is allocated between collections, and as much as is alive.
@@ -19,42 +25,62 @@ func TestPace(t *testing.T) {
 	}
 }
 
-// TestCollectLess: much garbage beside little that lives is collected each time when it is
-// slack, not each few MiB, and afterwards it is as it was.
+// TestCollectLess: the pace follows what is alive, collection by collection, and in the end
+// is as it was.
 func TestCollectLess(t *testing.T) {
-	t.Setenv("GOGC", "")
-	calm, usual := collectionsWith(collectLess), collectionsWith(func() func() { return func() {} })
-	if most := uint32(garbage/slack) * 2; calm > most || calm == 0 {
-		t.Errorf("%d collections for %d MiB of garbage, want 1 to %d", calm, garbage>>20, most)
+	var alive atomic.Uint64
+	defer debug.SetGCPercent(debug.SetGCPercent(100))
+	alive.Store(4 << 20)
+	stop := pace(alive.Load)
+	for _, c := range []struct {
+		alive uint64
+		want  uint64
+	}{{4 << 20, 600}, {8 << 20, 300}, {64 << 20, 100}, {6 << 20, 400}} {
+		alive.Store(c.alive)
+		collectUntil(t, c.want)
 	}
-	if usual < 2*calm {
-		t.Errorf("%d collections without it, and %d with it: it has no effect, or it stays", usual, calm)
+	stop()
+	alive.Store(12 << 20)
+	for range 3 {
+		runtime.GC()
+	}
+	if got := gogc(); got != 100 {
+		t.Errorf("GOGC is %d after the end, want 100 as before", got)
 	}
 }
 
 // TestCollectAsSaid: an operator's GOGC stays.
 func TestCollectAsSaid(t *testing.T) {
-	t.Setenv("GOGC", "100")
-	as := collectionsWith(collectLess)
-	t.Setenv("GOGC", "")
-	if calm := collectionsWith(collectLess); as < 2*calm {
-		t.Errorf("%d collections with GOGC=100, and %d without it", as, calm)
+	t.Setenv("GOGC", "150")
+	defer debug.SetGCPercent(debug.SetGCPercent(150))
+	defer collectLess()()
+	if got := gogc(); got != 150 {
+		t.Errorf("GOGC is %d, want the operator's 150", got)
 	}
 }
 
-const garbage = 480 << 20
-
-var sink []byte
-
-func collectionsWith(start func() func()) uint32 {
-	stop := start()
-	defer stop()
+// TestAlive: what is kept is alive.
+func TestAlive(t *testing.T) {
 	runtime.GC()
-	var before, after runtime.MemStats
-	runtime.ReadMemStats(&before)
-	for range garbage / (16 << 10) {
-		sink = make([]byte, 16<<10)
+	before := aliveNow()
+	kept := make([]byte, 256<<20)
+	runtime.GC()
+	if more := aliveNow() - before; before == 0 || more < 200<<20 || more > 300<<20 {
+		t.Errorf("%d bytes were alive, and %d more with 256 MiB that are kept", before, more)
 	}
-	runtime.ReadMemStats(&after)
-	return after.NumGC - before.NumGC
+	runtime.KeepAlive(kept)
+}
+
+// gogc is the runtime's pace.
+func gogc() uint64 {
+	sample := []metrics.Sample{{Name: "/gc/gogc:percent"}}
+	metrics.Read(sample)
+	return sample[0].Value.Uint64()
+}
+
+// collectUntil collects until the pace is as wanted: who sets it hears of a collection a
+// little later.
+func collectUntil(t *testing.T, want uint64) {
+	t.Helper()
+	testkit.Eventually(t, fmt.Sprintf("GOGC is %d", want), func() bool { runtime.GC(); return gogc() == want })
 }
