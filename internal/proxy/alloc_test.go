@@ -89,11 +89,13 @@ func newBare(t testing.TB, logPath string, limit config.Limit) *bare {
 	return b
 }
 
+// overTLS is one for all, so that a session costs here what it costs without.
+var overTLS = &Secured{TLS: accesslog.TLS{Version: "TLSv1.3", Cipher: "TLS_AES_128_GCM_SHA256", Group: "X25519", SNI: "a.test", ALPN: "http/1.1"}}
+
 // serve hands a client's connection to the proxy, as one of TLS, which the log then
 // tells of. On the loop.
 func (b *bare) serve(s reactor.Stream) {
-	secured := &Secured{TLS: accesslog.TLS{Version: "TLSv1.3", Cipher: "TLS_AES_128_GCM_SHA256", Group: "X25519", SNI: "a.test", ALPN: "http/1.1"}}
-	b.proxy.Serve(s, netip.MustParseAddrPort("192.0.2.1:5001"), secured, &Listener{Name: "web", Port: []byte("8080"), HTTP2: true})
+	b.proxy.Serve(s, netip.MustParseAddrPort("192.0.2.1:5001"), overTLS, &Listener{Name: "web", Port: []byte("8080"), HTTP2: true})
 }
 
 // on runs f on the loop and returns when it has run.

@@ -39,7 +39,7 @@ func (x *exchange) deliver() {
 			return
 		}
 		if head = nil; x.permit.Out() {
-			x.s.conn.OnSlow(slowAfter, (*slowClient)(x))
+			x.s.conn.OnSlow(x.mayDawdle(), (*slowClient)(x))
 		}
 		if x.answer.Left() >= spliceFrom && x.splice() {
 			if x.failure.failed() || x.answer.Done() {
@@ -98,7 +98,7 @@ func (x *exchange) more() bool {
 	}
 	x.conn.SetReadTimeout(time.Duration(x.farm.Timeouts.Idle))
 	if x.call.is && x.permit.Out() { // a stream of messages may last for ever, and be silent
-		x.conn.OnSlow(slowAfter, (*slowClient)(x))
+		x.conn.OnSlow(slowAfter, (*slowServer)(x))
 	}
 	n, err := x.conn.Read(f.room())
 	if err == io.EOF {

@@ -32,7 +32,8 @@ type exchange struct {
 	reqID     []byte        // that, or a trusted client's
 	call      call
 	web       web
-	trusted   bool // what the client says about others is believed
+	trusted   bool     // what the client says about others is believed
+	from      *dawdler // its client; nil: not looked for yet
 
 	// The way to a server.
 	way        *way   // what the route says
@@ -118,7 +119,7 @@ func (x *exchange) begin(s *session, in *buffer, n int) {
 		p.stats.Requests.Inc()
 		p.stats.Active.Inc()
 	}
-	x.headBytes = n
+	x.headBytes, x.from = n, nil
 	x.body.Start(message.NoBody, 0, 0, nil)
 	x.close = !x.req.KeepAlive || p.draining || x.snap.requests > 0 && s.requests >= x.snap.requests
 	if x.req.Method == message.CONNECT && s.stream == nil {

@@ -255,18 +255,6 @@ func (x *exchange) release(how gate.Outcome) {
 	}
 }
 
-// slowAfter is how long a server may be kept from its work by the client before
-// the request's permit is given back: by one wait, or by all waits for content of
-// the request together. The server is not busy then, and clients that trickle must
-// not use up its permits.
-const slowAfter = 250 * time.Millisecond
-
-// slowClient gives the permit back while the client is waited for.
-type slowClient exchange
-
-// Run is on the loop, outside any task.
-func (c *slowClient) Run() { (*exchange)(c).release(gate.Ignored) }
-
 // outcome is what a server's gate shall learn of this try.
 func (x *exchange) outcome() gate.Outcome {
 	switch f := &x.failure; {

@@ -38,6 +38,7 @@ type Proxy struct {
 	date      date
 	sessions  session // head of the ring of all sessions
 	draining  bool
+	dawdlers  dawdlers
 	proofs    map[string]string // what authorities are answered, by path
 	entry     accesslog.Entry   // under construction
 	wallBase  int64             // Unix ns at executor time 0

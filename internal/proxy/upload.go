@@ -4,7 +4,6 @@ import (
 	"io"
 	"time"
 
-	"sluice/internal/admission/gate"
 	"sluice/internal/message"
 	"sluice/internal/reactor"
 	"sluice/internal/segment"
@@ -139,10 +138,10 @@ func (u *upload) read() Failure {
 	conn := x.s.conn
 	since := x.p.exec.Now()
 	conn.SetReadTimeout(time.Duration(x.snap.timeouts.Body))
-	if left := slowAfter - time.Duration(u.waited); left > 0 {
+	if left := x.mayDawdle() - time.Duration(u.waited); left > 0 {
 		conn.OnSlow(left, (*slowClient)(x))
 	} else if !conn.Ready() {
-		x.release(gate.Ignored)
+		x.keptWaiting()
 	}
 	n, err := conn.Read(u.buf.room())
 	u.waited += x.p.exec.Now() - since
