@@ -671,7 +671,9 @@ func (p *play) directs(line string) error {
 		for p.take() != "" {
 		}
 	case "count":
-		for c, n := range p.counts {
+		var counts [ClassCount]int
+		p.m.do(func() { counts = p.counts })
+		for c, n := range counts {
 			if n > 0 && !strings.Contains(line, fmt.Sprintf("%s %d", Class(c), n)) {
 				return fmt.Errorf("counted %d of %s", n, Class(c))
 			}
