@@ -113,7 +113,7 @@ func (v *visitor) Ended() {}
 
 // visit connects a client that speaks HTTP/2. Not in a task.
 func (g *ground) visit(s *stage) *visitor {
-	s.script.listener.HTTP2 = true
+	g.on(func() { s.script.listener.HTTP2 = true })
 	v := &visitor{wire: g.client(s).(*actor).c}
 	g.on(func() { v.Link = http2.NewClient(g.sim, g.peer).Connect(v.wire, v) })
 	return v
