@@ -35,12 +35,13 @@ func (x *exchange) deliver() {
 		if x.answer.Done() { // the server's part is over, however long the client's takes
 			x.release(x.outcome())
 		}
+		if x.permit.Out() {
+			x.s.conn.OnSlow(x.mayDawdle(), (*slowClient)(x))
+		}
 		if ended || !x.pass(head, content) || x.answer.Done() {
 			return
 		}
-		if head = nil; x.permit.Out() {
-			x.s.conn.OnSlow(x.mayDawdle(), (*slowClient)(x))
-		}
+		head = nil
 		if x.answer.Left() >= spliceFrom && x.splice() {
 			if x.failure.failed() || x.answer.Done() {
 				return
