@@ -1,8 +1,12 @@
 package proxy
 
 import (
+	"bytes"
 	"net/netip"
+	"strconv"
+	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"sluice/internal/message"
@@ -61,17 +65,24 @@ func TestDawdlersAre(t *testing.T) {
 // the server for less than half of the time that each of them could.
 func TestDawdlersGiveWay(t *testing.T) {
 	const stalled, limit, long = 96, 4, 300_000
-	app := func(_ *ground, a ask) {
-		r := message.Response{Status: 200, ContentLength: -1}
-		a.Respond(&r, false)
-		if a.path() == "/long" {
-			a.Write(make([]byte, long))
-			return
+	synctest.Test(t, func(t *testing.T) {
+		g := newGround("", nil)
+		g.http1 = func(c *simConn) { // its answers' heads come with content
+			for in := make([]byte, 4096); ; {
+				n, err := c.Read(in)
+				if err != nil {
+					return
+				}
+				content := "short"
+				if bytes.HasPrefix(in[:n], []byte("GET /long ")) {
+					content = strings.Repeat("a", long)
+				}
+				c.Write([]byte("HTTP/1.1 200 OK\r\nContent-Length: " + strconv.Itoa(len(content)) + "\r\n\r\n" + content))
+			}
 		}
-		a.Write([]byte(a.path()))
-		a.End(nil)
-	}
-	onGround(t, []string{"admission: {limit: 4, timeout: 30s}"}, app, func(g *ground, s *stage) {
+		s := newStage(t, g, &script{servers: 1, farm: []string{"admission: {limit: 4, timeout: 30s}"}})
+		defer g.finish()
+		defer s.close()
 		well := g.visit(s)
 		g.peer.Window = 2
 		ill := g.visit(s)
@@ -88,7 +99,7 @@ func TestDawdlersGiveWay(t *testing.T) {
 		took := time.Duration(0)
 		g.Submit(func() {
 			since := g.Now()
-			if got := well.get("/short"); got.content == "/short" {
+			if got := well.get("/short"); got.content == "short" {
 				took = time.Duration(g.Now() - since)
 			}
 		})
@@ -100,5 +111,7 @@ func TestDawdlersGiveWay(t *testing.T) {
 			ill.Close()
 			well.Close()
 		})
+		synctest.Wait()
+		s.end()
 	})
 }
