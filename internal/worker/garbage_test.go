@@ -7,41 +7,56 @@ import (
 	"runtime/metrics"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"sluice/internal/testkit"
 )
 
-// TestPace: at least slack is allocated between collections, and as much as is alive.
+// TestPace: there is room for as much as is alive, or for what collections that come often
+// have asked for.
 func TestPace(t *testing.T) {
 	for _, c := range []struct {
-		alive uint64
-		want  int
+		alive, room uint64
+		want        int
 	}{
-		{0, 600}, {4 << 20, 600}, {12 << 20, 200}, {24 << 20, 100}, {1 << 30, 100},
+		{0, 4 << 20, 100}, {1 << 20, 24 << 20, 600}, {4 << 20, 24 << 20, 600}, {12 << 20, 24 << 20, 200}, {24 << 20, 24 << 20, 100},
+		{8 << 20, 16 << 20, 200}, {1 << 30, 24 << 20, 100},
 	} {
-		if got := paceFor(c.alive); got != c.want {
-			t.Errorf("%d bytes alive: GOGC=%d, want %d", c.alive, got, c.want)
+		if got := paceFor(c.alive, c.room); got != c.want {
+			t.Errorf("%d bytes alive, room for %d: GOGC=%d, want %d", c.alive, c.room, got, c.want)
 		}
 	}
 }
 
-// TestCollectLess: the pace follows what is alive, collection by collection, and in the end
-// is as it was.
+// TestCollectLess: the pace follows what is alive and how often there is a collection, and
+// in the end is as it was.
 func TestCollectLess(t *testing.T) {
-	var alive atomic.Uint64
+	var alive, gap, now atomic.Int64
 	defer debug.SetGCPercent(debug.SetGCPercent(100))
 	alive.Store(4 << 20)
-	stop := pace(alive.Load)
+	stop := pace(
+		func() uint64 { return uint64(alive.Load()) },
+		func() time.Time { return time.Unix(0, now.Add(gap.Load())) },
+	)
 	for _, c := range []struct {
-		alive uint64
+		alive int64
+		gap   time.Duration
 		want  uint64
-	}{{4 << 20, 600}, {8 << 20, 300}, {64 << 20, 100}, {6 << 20, 400}} {
+	}{
+		{4 << 20, 500 * time.Millisecond, 100}, // neither often nor seldom
+		{4 << 20, 10 * time.Millisecond, 600},
+		{12 << 20, 500 * time.Millisecond, 200},
+		{64 << 20, 10 * time.Millisecond, 100},
+		{6 << 20, 500 * time.Millisecond, 400},
+		{6 << 20, 2 * time.Second, 100},
+	} {
 		alive.Store(c.alive)
+		gap.Store(int64(c.gap))
 		collectUntil(t, c.want)
 	}
+	gap.Store(int64(time.Millisecond))
 	stop()
-	alive.Store(12 << 20)
-	for range 3 {
+	for range 5 {
 		runtime.GC()
 	}
 	if got := gogc(); got != 100 {
