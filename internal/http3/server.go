@@ -237,10 +237,12 @@ func (h *handshake) end() (was bool) {
 }
 
 // verifies reports whether a client must show first that it is where its packet says
-// it is, by a Retry (RFC 9000 8.1.2): from half of the handshakes that may be in
-// progress. Until it has, it gets no more than thrice what it has sent (8.1).
+// it is, by a Retry (RFC 9000 8.1.2): from a sixteenth of the handshakes that may be in
+// progress. Until it has, it gets no more than thrice what it has sent (8.1). Each takes
+// some 40 KB and a key exchange, which one packet with a false address is enough for; a
+// Retry takes a client of good will one round trip.
 func (s *Server) verifies(net.Addr) bool {
-	if s.shaking.Load() < int64(s.config.Load().Handshakes/2) {
+	if s.shaking.Load() < int64(max(1, s.config.Load().Handshakes/16)) {
 		return false
 	}
 	s.tally(Retried)

@@ -606,23 +606,25 @@ func TestRevive(t *testing.T) {
 }
 
 // Connections are refused when they are unwelcome, or when as many handshakes as may be
-// are in progress; from half of these addresses are verified first.
+// are in progress; from a sixteenth of these addresses are verified first.
 func TestHandshakes(t *testing.T) {
 	cfg := config()
-	cfg.Handshakes = 2
+	cfg.Handshakes = 32
 	st := newSite(t, cfg, echo)
-	st.server.shaking.Add(1)
-	if got := send(t, st.connect(), head("GET")); got != ":status=200 GET / 0" {
-		t.Error(got)
+	for _, verified := range []bool{false, true} {
+		st.server.shaking.Add(1) // with it 1, and 2
+		if got := send(t, st.connect(), head("GET")); got != ":status=200 GET / 0" {
+			t.Error(got)
+		}
+		if n := st.server.events[Retried].Load() + st.events[Retried].Load(); (n > 0) != verified {
+			t.Errorf("%d addresses were verified with %d handshakes of %d", n, st.server.shaking.Load(), cfg.Handshakes)
+		}
 	}
-	if n := st.server.events[Retried].Load() + st.events[Retried].Load(); n == 0 {
-		t.Error("no address was verified")
-	}
-	st.server.shaking.Add(1)
+	st.server.shaking.Add(30)
 	if _, err := st.dial(); err == nil || !strings.Contains(err.Error(), "CONNECTION_REFUSED") {
 		t.Errorf("a handshake too many: %v", err)
 	}
-	st.server.shaking.Add(-2)
+	st.server.shaking.Add(-32)
 	st.welcome.Store(false)
 	if _, err := st.dial(); err == nil || !strings.Contains(err.Error(), "CONNECTION_REFUSED") {
 		t.Errorf("an unwelcome connection: %v", err)
