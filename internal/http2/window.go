@@ -73,8 +73,8 @@ func (c *conn) measure() {
 	}
 }
 
-// vacate gives back the stream's room for content on the connection once nothing more comes and all that came was read, or thrown
-// away: only then another stream may have it.
+// vacate gives back the stream's room for content on the connection once nothing more
+// comes and all that came was read, or thrown away: only then another stream may have it.
 func (s *stream) vacate() (did bool) {
 	if !s.housed || s.listed || s.queue.n > 0 {
 		return false

@@ -1,7 +1,6 @@
 package proxy
 
 import (
-	"net/netip"
 	"strings"
 	"testing"
 
@@ -9,7 +8,6 @@ import (
 
 	"sluice/internal/http2/hpack"
 	"sluice/internal/message"
-	"sluice/internal/reactor"
 )
 
 // greeting is what a client of HTTP/2 begins with: SETTINGS of its own, and that it has
@@ -53,19 +51,7 @@ func TestStreamPanic(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			b := newBare(t, "off", "off")
 			near, far := socketPair(t)
-			b.on(func() {
-				conn, err := b.loop.Adopt(near, netip.AddrPort{})
-				if err != nil {
-					t.Error(err)
-					return
-				}
-				c.client.Conn = conn
-				b.wrap = func(conn *reactor.Conn) reactor.Stream {
-					c.server.Conn = conn
-					return &c.server
-				}
-				b.serve(&c.client)
-			})
+			b.meet(t, near, &c.client, &c.server)
 			unix.Write(far, []byte(greeting+c.request))
 			b.turn()
 			unix.Write(far, []byte(c.rest))

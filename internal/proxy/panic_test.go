@@ -32,6 +32,24 @@ func (b *brittle) Write(p []byte) (int, error) {
 	return b.Conn.Write(p)
 }
 
+// meet has a client's connection served, and a connection to a server opened, that are
+// brittle.
+func (b *bare) meet(t *testing.T, near int, client, server *brittle) {
+	b.on(func() {
+		conn, err := b.loop.Adopt(near, netip.AddrPort{})
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		client.Conn = conn
+		b.wrap = func(conn *reactor.Conn) reactor.Stream {
+			server.Conn = conn
+			return server
+		}
+		b.serve(client)
+	})
+}
+
 // TestPanic: a fault of ours ends the connection that it was met on, and nothing
 // else: the figures are right and the loop serves the next request.
 func TestPanic(t *testing.T) {
@@ -60,19 +78,7 @@ func TestPanic(t *testing.T) {
 			b := newBare(t, "off", c.limit)
 			near, far := socketPair(t)
 			defer unix.Close(far)
-			b.on(func() {
-				conn, err := b.loop.Adopt(near, netip.AddrPort{})
-				if err != nil {
-					t.Error(err)
-					return
-				}
-				c.client.Conn = conn
-				b.wrap = func(conn *reactor.Conn) reactor.Stream {
-					c.server.Conn = conn
-					return &c.server
-				}
-				b.serve(&c.client)
-			})
+			b.meet(t, near, &c.client, &c.server)
 			unix.Write(far, []byte(c.request))
 			b.turn()
 			unix.Write(far, []byte(c.rest))

@@ -29,15 +29,19 @@ type dawdler struct {
 // there are never more.
 type dawdlers [256]dawdler
 
-// of finds a client's: of IPv6 a network's, since a client can have any address of its own
-// there (RFC 4291 2.5.4).
+// of finds a client's.
 func (d *dawdlers) of(client netip.Addr) *dawdler {
-	if client = client.Unmap(); client.Is6() {
-		if network, err := client.WithZone("").Prefix(64); err == nil {
-			client = network.Addr()
-		}
+	return &d[maphash.Comparable(seed, NetworkOf(client))%uint64(len(d))]
+}
+
+// NetworkOf tells clients apart by their addresses: all of one of IPv4, and of IPv6 the 64
+// bits that tell networks apart (RFC 4291 2.5.4), since a client can have any address there.
+func NetworkOf(a netip.Addr) netip.Prefix {
+	if a = a.Unmap(); a.Is4() {
+		return netip.PrefixFrom(a, 32)
 	}
-	return &d[maphash.Comparable(seed, client)%uint64(len(d))]
+	p, _ := a.WithZone("").Prefix(64) // fails for none but the zero address
+	return p
 }
 
 // fade brings it up to date.

@@ -61,6 +61,17 @@ func TestDawdlersAre(t *testing.T) {
 	}
 }
 
+// Addresses of IPv6 are of a network by their first half.
+func TestNetworks(t *testing.T) {
+	for a, want := range map[string]string{
+		"192.0.2.1": "192.0.2.1/32", "::ffff:192.0.2.1": "192.0.2.1/32", "2001:db8:1:2:3::4": "2001:db8:1:2::/64", "fe80::1%lo": "fe80::/64",
+	} {
+		if got := NetworkOf(netip.MustParseAddr(a)); got.String() != want {
+			t.Errorf("%s is of %s, want %s", a, got, want)
+		}
+	}
+}
+
 // TestDawdlersGiveWay: a client that takes nothing of many answers holds the permits of
 // the server for less than half of the time that each of them could.
 func TestDawdlersGiveWay(t *testing.T) {

@@ -7,6 +7,7 @@ import (
 	"net/netip"
 	"time"
 
+	"sluice/internal/proxy"
 	"sluice/internal/reactor"
 	"sluice/internal/segment"
 	"sluice/internal/tlsconn"
@@ -110,16 +111,6 @@ type network struct {
 	waiting []*handshake
 }
 
-// networkOf is an address of IPv4, and of IPv6 the 64 bits that tell networks apart (RFC
-// 4291 2.5.4): a client can have any address of its own.
-func networkOf(a netip.Addr) netip.Prefix {
-	if a = a.Unmap(); a.Is4() {
-		return netip.PrefixFrom(a, 32)
-	}
-	p, _ := a.WithZone("").Prefix(64) // fails for none but the zero address
-	return p
-}
-
 // begins reports whether h may go on; else it runs again when it is its turn.
 func (r *rota) begins(h *handshake) bool {
 	now := r.lane.loop.Now()
@@ -127,7 +118,7 @@ func (r *rota) begins(h *handshake) bool {
 		r.last = now
 		return true
 	}
-	from := networkOf(h.peer.Addr())
+	from := proxy.NetworkOf(h.peer.Addr())
 	n := r.by[from]
 	if n == nil {
 		n = &network{prefix: from}

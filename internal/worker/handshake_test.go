@@ -8,7 +8,6 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
-	"net/netip"
 	"strings"
 	"testing"
 	"time"
@@ -236,17 +235,6 @@ func waiting(l *lane, speak func()) (after []queue) {
 	close(spoken)
 	<-over
 	return after
-}
-
-// Addresses of IPv6 are of a network by their first half.
-func TestNetworks(t *testing.T) {
-	for a, want := range map[string]string{
-		"192.0.2.1": "192.0.2.1/32", "::ffff:192.0.2.1": "192.0.2.1/32", "2001:db8:1:2:3::4": "2001:db8:1:2::/64", "fe80::1%lo": "fe80::/64",
-	} {
-		if got := networkOf(netip.MustParseAddr(a)); got.String() != want {
-			t.Errorf("%s is of %s, want %s", a, got, want)
-		}
-	}
 }
 
 // One that waits for its place and goes away, or waits for too long, is let go.
